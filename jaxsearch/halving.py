@@ -1,0 +1,82 @@
+"""Sequential Halving at the root, as Gumbel MuZero uses it."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxsearch import rows
+from jaxsearch.search import RootRule
+from jaxsearch.selection import completed_qvalues
+
+__all__ = ["considered_visits", "halving_score", "make_root_rule"]
+
+_LOWEST = -1e9
+"""Floor of a score: a lone candidate stays selectable however low its logit."""
+
+
+def considered_visits(num_considered: int, num_simulations: int) -> np.ndarray:
+    """How many visits the action chosen by each simulation has had so far, int32 `[S]`.
+
+    All candidates are visited equally often within a phase; after each phase, half of them remain (never
+    fewer than two). Reference: Karnin et al. (2013); Danihelka et al. (2022), figure 1.
+    """
+    if num_considered <= 1:
+        return np.arange(num_simulations, dtype=np.int32)
+    phases = math.ceil(math.log2(num_considered))
+    schedule: list[int] = []
+    candidates, visits = num_considered, 0
+    while len(schedule) < num_simulations:
+        rounds = max(1, num_simulations // (phases * candidates))
+        for visit in range(visits, visits + rounds):
+            schedule += [visit] * candidates
+        visits += rounds
+        candidates = max(2, candidates // 2)
+    return np.array(schedule[:num_simulations], dtype=np.int32)
+
+
+def halving_score(
+    considered: jax.Array, gumbel: jax.Array, logits: jax.Array, q: jax.Array, visits: jax.Array
+) -> jax.Array:
+    """`gumbel + logits + q` for candidates with the considered number of visits, -inf for others."""
+    return jnp.where(visits == considered, jnp.maximum(_LOWEST, gumbel + logits + q), -jnp.inf)
+
+
+def make_root_rule(
+    gumbel: jax.Array,
+    logits: jax.Array,
+    *,
+    num_simulations: int,
+    max_considered: int,
+    num_valid: jax.Array,
+    **options: float | bool,
+) -> RootRule:
+    """The rule for the root: which candidate the next simulation visits.
+
+    Args:
+        gumbel: `[B, A]` Gumbel noise, drawn once for the search.
+        logits: `[B, A]`, shifted so that the largest is 0.
+        num_simulations: S.
+        max_considered: candidates at the start, fewer where fewer actions are valid.
+        num_valid: int32 `[B]`, valid actions.
+        **options: for `completed_qvalues`.
+    """
+    table = np.stack([considered_visits(m, num_simulations) for m in range(max_considered + 1)])
+    schedule = jnp.asarray(table)[jnp.minimum(num_valid, max_considered)].T  # [S, B]
+
+    def rule(row: rows.Row, simulation: jax.Array) -> rows.PerAction:
+        # Each simulation visits the root once, so all trees are at the same place of their schedules.
+        considered = row.per_node(schedule[jnp.minimum(simulation, num_simulations - 1)].astype(jnp.float32))
+        q = completed_qvalues(row, **options)  # pyright: ignore[reportArgumentType]
+        return row.each(
+            lambda g, l, q, n: halving_score(considered, g, l, q, n),
+            row.per_action(gumbel),
+            row.per_action(logits),
+            q,
+            row.visits,
+        )
+
+    return rule

@@ -1,0 +1,44 @@
+"""Noise at the root, on legal actions only."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxsearch.search import prior_probabilities
+
+__all__ = ["add_dirichlet"]
+
+
+def add_dirichlet(
+    key: jax.Array,
+    logits: jax.Array,
+    *,
+    alpha: float | jax.Array,
+    fraction: float | jax.Array,
+    legal: jax.Array | None = None,
+) -> jax.Array:
+    """Mixes Dirichlet noise into the priors: `(1 - fraction) * prior + fraction * noise`.
+
+    The noise is drawn on the legal actions alone, so its effect does not depend on how many illegal ones
+    there are; mctx draws over all actions and masks afterwards, which loses nearly all of it in games like
+    chess (30 legal of 4,672).
+
+    Args:
+        key: consumed.
+        logits: prior logits `[B, A]`.
+        alpha: concentration, above 0.
+        fraction: weight of the noise, 0 to 1.
+        legal: bool `[B, A]`; by default the logits above -1e8.
+
+    Returns:
+        Logits `[B, A]` of the noisy priors, -inf at illegal actions.
+    """
+    logits = logits.astype(jnp.float32)
+    legal = logits > -1e8 if legal is None else legal
+    priors = prior_probabilities(jnp.where(legal, logits, -jnp.inf))
+    # Gamma draws in log space: with alpha << 1 they underflow long before their shares do.
+    log_gamma = jax.random.loggamma(key, alpha, logits.shape)
+    noise = jax.nn.softmax(log_gamma, axis=-1, where=legal)
+    mixed = (1.0 - fraction) * priors + fraction * noise
+    return jnp.where(legal, jnp.log(jnp.maximum(mixed, 1e-30)), -jnp.inf)

@@ -1,0 +1,151 @@
+"""The tree of a batch of searches, and how its arrays are laid out.
+
+A node is numbered `node * B + b` for node `node` of tree `b`, so that the nodes made by one simulation are
+neighbours and are written in one piece. Its statistics lie in one row of `rows`:
+
+    visits [A] | value sums [A] | priors [A] | value, reward, discount
+
+`reward` and `discount` belong to the edge that leads to the node. Everything in a row is float32: visits are
+whole numbers, exact up to 2^24 simulations, which `search` enforces; so one scatter updates visits and value
+sums together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxsearch import rows
+from jaxsearch.storage import Packer
+
+__all__ = ["NO_NODE", "RootSummary", "Tree", "ended", "node_number"]
+
+NO_NODE = -1
+
+EXTRA_COLUMNS = 3
+"""Columns of a row beyond the three blocks of A: value, reward, discount."""
+
+
+def ended(node: jax.Array) -> jax.Array:
+    """How `Tree.children` marks a child at which the game is over."""
+    return -2 - node
+
+
+def node_number(child: jax.Array) -> jax.Array:
+    """The node that an entry of `Tree.children` stands for; 0 for `NO_NODE`."""
+    return jnp.maximum(child, -2 - child)
+
+
+class RootSummary(NamedTuple):
+    """What a finished search says about its root; field names are mctx's `SearchSummary`.
+
+    Attributes:
+        visit_counts: int32 `[B, A]`.
+        visit_probs: float32 `[B, A]`, visit counts as shares.
+        value: float32 `[B]`, the mean over the root's own value and all simulations.
+        qvalues: float32 `[B, A]`, zero where unvisited.
+    """
+
+    visit_counts: jax.Array
+    visit_probs: jax.Array
+    value: jax.Array
+    qvalues: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Tree:
+    """B search trees of up to N nodes; see the module's docstring for the layout.
+
+    Attributes:
+        rows: float32 `[N * B, 3 * A + 3]`.
+        children: int32 `[N * B * A]`, the numbered child behind each edge, `NO_NODE` where there is none, and
+            `ended(child)`, a number below that, where the game is over and a descent stops.
+        choice: int32 `[N * B]`, the action that selection would take at each node now.
+        states: the nodes' states, packed: arrays `[N, B, F]`.
+        tie_break: float32 `[B, A]`, uniform in [0, 1): decides between actions of equal score.
+        num_trees, num_actions: B and A.
+        packer: unpacks `states`.
+    """
+
+    rows: jax.Array
+    children: jax.Array
+    choice: jax.Array
+    states: dict[str, jax.Array]
+    tie_break: jax.Array
+    num_trees: int = dataclasses.field(metadata={"static": True})
+    num_actions: int = dataclasses.field(metadata={"static": True})
+    packer: Packer = dataclasses.field(metadata={"static": True})
+
+    @property
+    def num_nodes(self) -> int:
+        """N: how many nodes a tree has room for."""
+        return self.rows.shape[0] // self.num_trees
+
+    def block(self, index: int) -> jax.Array:
+        """Block 0 (visits), 1 (value sums) or 2 (priors) of all rows, `[B, N, A]`."""
+        start = index * self.num_actions
+        table = self.rows.reshape(self.num_nodes, self.num_trees, -1)
+        return jnp.moveaxis(table[:, :, start : start + self.num_actions], 0, 1)
+
+    def column(self, index: int) -> jax.Array:
+        """Column 0 (value), 1 (reward) or 2 (discount) of all rows, `[B, N]`."""
+        table = self.rows.reshape(self.num_nodes, self.num_trees, -1)
+        return table[:, :, 3 * self.num_actions + index].T
+
+    @property
+    def children_visits(self) -> jax.Array:
+        """Int32 `[B, N, A]`."""
+        return self.block(0).astype(jnp.int32)
+
+    @property
+    def children_index(self) -> jax.Array:
+        """Int32 `[B, N, A]`: each edge's child within its own tree, `NO_NODE` where there is none."""
+        table = self.children.reshape(self.num_nodes, self.num_trees, self.num_actions)
+        inside = node_number(table) // self.num_trees
+        return jnp.moveaxis(jnp.where(table == NO_NODE, NO_NODE, inside), 0, 1)
+
+    def node_states(self, node: jax.Array) -> Any:
+        """The states `[B, ...]` of node `node` (int32 `[B]`) of each tree."""
+        trees = jnp.arange(self.num_trees)
+        return self.packer.unpack({name: table[node, trees] for name, table in self.states.items()})
+
+    def summary(self) -> RootSummary:
+        """Statistics of the root."""
+        a = self.num_actions
+        root = self.rows[: self.num_trees]
+        visits, sums, value = root[:, :a], root[:, a : 2 * a], root[:, 3 * a]
+        total = jnp.sum(visits, axis=-1)
+        return RootSummary(
+            visit_counts=visits.astype(jnp.int32),
+            visit_probs=visits / jnp.maximum(total, 1.0)[:, None],
+            value=(value + jnp.sum(sums, axis=-1)) / (1.0 + total),
+            qvalues=jnp.where(visits > 0, sums / jnp.maximum(visits, 1.0), 0.0),
+        )
+
+
+def bytes_per_node(num_actions: int, state_bytes: int = 0) -> int:
+    """Memory of one node: its row, children, choice and link, and its state."""
+    return 4 * (3 * num_actions + EXTRA_COLUMNS) + 4 * num_actions + 8 + state_bytes
+
+
+def make_row(table: jax.Array, tie_break: jax.Array) -> rows.Row:
+    """Splits table rows `[..., B, 3 * A + 3]` into the view that selection rules read.
+
+    `tie_break` is `[B, A]`: the same for all nodes of a tree.
+    """
+    a = tie_break.shape[-1]
+    unrolled = a <= rows.UNROLL
+    visits, value_sums, priors = (
+        rows.columns(table[..., k * a : (k + 1) * a], unrolled=unrolled) for k in range(3)
+    )
+    return rows.Row(
+        visits=visits,
+        value_sums=value_sums,
+        priors=priors,
+        tie_break=rows.columns(tie_break, unrolled=unrolled),
+        value=table[..., 3 * a] if unrolled else table[..., 3 * a : 3 * a + 1],
+    )

@@ -1,0 +1,252 @@
+"""Steps per second of our games against pgx's, side by side in one process: `jaxsearch bench games`.
+
+Both sides play the same random policy in one compiled loop: legal actions, choice, step, rewards, restart of
+finished games. The random numbers are drawn before and shared. They are rankings of all actions; the highest
+ranked legal action is played, which is a uniform choice and cheap, so that the choice does not hide the step.
+The sides take turns, so that a busy machine slows both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import games_jax
+from games_jax.game import Game, num_bytes
+
+DEFAULT_GAMES = ("tic_tac_toe", "connect_four", "othello")
+_BLOCK = 16  # actions compared at once by the choice
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """One library's figures for one game.
+
+    Attributes:
+        steps_per_second: one figure a repeat.
+        compile_seconds: of the first call, with whatever compilation cache is on.
+        state_bytes: of one state.
+        finished: games that ended in one run: the same on both sides where the rules are.
+    """
+
+    steps_per_second: tuple[float, ...]
+    compile_seconds: float
+    state_bytes: int
+    finished: int
+
+    @property
+    def median(self) -> float:
+        """The middle figure."""
+        return statistics.median(self.steps_per_second)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One game's comparison; `pgx` is None where pgx has no such game or is not installed."""
+
+    game: str
+    batch: int
+    ours: Side
+    pgx: Side | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Our median over pgx's."""
+        return self.ours.median / self.pgx.median if self.pgx else None
+
+    @property
+    def ratio_range(self) -> tuple[float, float] | None:
+        """Least and greatest ratio of the two sides' runs that followed each other."""
+        if self.pgx is None:
+            return None
+        pairs = zip(self.ours.steps_per_second, self.pgx.steps_per_second, strict=True)
+        ratios = [a / b for a, b in pairs]
+        return min(ratios), max(ratios)
+
+
+def bench_games(
+    games: Sequence[str] = DEFAULT_GAMES,
+    *,
+    batch: int = 1024,
+    steps: int = 200,
+    repeats: int = 5,
+    seed: int = 0,
+) -> list[Row]:
+    """Times games against pgx's of the same name.
+
+    Args:
+        games: registry names.
+        batch: games played at once.
+        steps: plies a timed run.
+        repeats: timed runs a side.
+        seed: of the random policy.
+
+    Returns:
+        A row for each game.
+    """
+    return [_bench(name, batch=batch, steps=steps, repeats=repeats, seed=seed) for name in games]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as text."""
+    head = f"{'game':<18}{'batch':>6}  {'ours, M steps/s':>22}{'pgx, M steps/s':>22}{'ratio':>20}"
+    head += f"{'compile, s':>14}{'bytes':>12}"
+    lines = [head]
+    for row in rows:
+        ratio, compiled, size = "", f"{row.ours.compile_seconds:.1f}", f"{row.ours.state_bytes}"
+        if row.pgx is not None and row.ratio_range is not None:
+            low, high = row.ratio_range
+            ratio = f"{row.ratio:.1f} ({low:.1f}-{high:.1f})"
+            compiled += f" / {row.pgx.compile_seconds:.1f}"
+            size += f" / {row.pgx.state_bytes}"
+        line = f"{row.game:<18}{row.batch:>6}  {_spread(row.ours):>22}{_spread(row.pgx):>22}{ratio:>20}"
+        lines.append(line + f"{compiled:>14}{size:>12}")
+    return "\n".join([*lines, "medians (least-greatest); compile and bytes: ours / pgx"])
+
+
+def main(*, repeats: int = 5) -> None:
+    """Prints the table for the default games."""
+    print(table(bench_games(repeats=repeats)))
+
+
+def rankings(num_actions: int, *, steps: int, batch: int, seed: int) -> np.ndarray:
+    """Random rankings of the actions, `[steps, batch, A]`: rank from 1 in high bits, action in low ones."""
+    shift = _shift(num_actions)
+    kind = np.uint16 if 2 * shift <= 16 else np.uint32
+    noise = np.random.default_rng(seed).random((steps, batch, num_actions), np.float32)
+    ranks = np.argsort(noise, axis=-1) + 1
+    return ((ranks << shift) | np.arange(num_actions)).astype(kind)
+
+
+def choose(legal: jax.Array, ranking: jax.Array) -> jax.Array:
+    """The highest ranked legal action of each row.
+
+    Args:
+        legal: bool `[B, A]`, with at least one action a row.
+        ranking: `[B, A]`, from `rankings`.
+
+    Returns:
+        Int32 `[B]`.
+    """
+    num_actions = legal.shape[1]
+    scores = jnp.where(legal, ranking, jnp.zeros((), ranking.dtype))
+    # Whole blocks first, element by element: XLA's CPU reduction over a long row takes ten times as long.
+    split = num_actions - num_actions % _BLOCK
+    parts = [scores[:, at : at + _BLOCK] for at in range(0, split, _BLOCK)]
+    best = [part.max(axis=-1) for part in (_maximum(parts), scores[:, split:]) if part.shape[1]]
+    low_bits = (1 << _shift(num_actions)) - 1
+    return (_maximum(best) & np.asarray(low_bits, ranking.dtype)).astype(jnp.int32)
+
+
+def _shift(num_actions: int) -> int:
+    return num_actions.bit_length()
+
+
+def _maximum(arrays: list[jax.Array]) -> jax.Array:
+    if not arrays:
+        return jnp.zeros((0, 0))
+    best = arrays[0]
+    for array in arrays[1:]:
+        best = jnp.maximum(best, array)
+    return best
+
+
+def _spread(side: Side | None) -> str:
+    if side is None:
+        return "-"
+    low, high = min(side.steps_per_second) / 1e6, max(side.steps_per_second) / 1e6
+    return f"{side.median / 1e6:.2f} ({low:.2f}-{high:.2f})"
+
+
+_Functions = tuple[Callable[..., Any], ...]
+_Run = tuple[Callable[..., Any], Any]  # the compiled loop and its start
+
+
+def _loop(functions: _Functions, start: Any) -> Callable[[Any, jax.Array], Any]:
+    """A compiled run of random plies over batched functions `(legal, step, over, rewards)`."""
+    legal, step, over, rewards = functions
+
+    def ply(carry: Any, ranking: jax.Array) -> tuple[Any, None]:
+        states, finished, total = carry
+        states = step(states, choose(legal(states), ranking))
+        done = over(states)
+        # Totals per game, so that neither side can drop the rewards nor pays for a sum over the batch.
+        finished, total = finished + done.astype(jnp.int32), total + rewards(states)[:, 0]
+        restarted = jax.tree.map(
+            lambda new, first: jnp.where(done.reshape(-1, *[1] * (new.ndim - 1)), first, new), states, start
+        )
+        return (restarted, finished, total), None
+
+    def run(states: Any, ranking: jax.Array) -> Any:
+        batch = ranking.shape[1]
+        carry = states, jnp.zeros(batch, jnp.int32), jnp.zeros(batch, jnp.float32)
+        return jax.lax.scan(ply, carry, ranking)[0]
+
+    return jax.jit(run)
+
+
+def _ours(game: Game, batch: int) -> tuple[_Functions, Any]:
+    facts = (game.legal_actions, game.step, game.is_over, game.rewards)
+    start = jax.vmap(game.init)(jax.random.split(jax.random.key(0), batch))
+    return tuple(jax.vmap(fact) for fact in facts), start
+
+
+def _theirs(name: str, batch: int) -> tuple[_Functions, Any] | None:
+    try:
+        import pgx
+    except ImportError:
+        return None
+    if name not in pgx.available_envs():
+        return None
+    env = pgx.make(name)
+    functions = (
+        lambda states: states.legal_action_mask,
+        jax.vmap(env.step),
+        lambda states: states.terminated,
+        lambda states: states.rewards,
+    )
+    return functions, jax.vmap(env.init)(jax.random.split(jax.random.key(0), batch))
+
+
+def _bench(name: str, *, batch: int, steps: int, repeats: int, seed: int) -> Row:
+    game = games_jax.make(name)
+    ranking = jnp.asarray(rankings(game.num_actions, steps=steps, batch=batch, seed=seed))
+    sides = {"ours": _ours(game, batch), "pgx": _theirs(name, batch)}
+    sizes = {"ours": num_bytes(game), "pgx": 0}
+    runs: dict[str, _Run] = {}
+    compiled: dict[str, float] = {}
+    times: dict[str, list[float]] = {}
+    for side, parts in sides.items():
+        if parts is None:
+            continue
+        functions, start = parts
+        runs[side] = (_loop(functions, start), start)
+        sizes[side] = sizes[side] or sum(leaf.nbytes // batch for leaf in jax.tree.leaves(start))
+        compiled[side] = _seconds(runs[side], ranking)
+        times[side] = []
+    for _ in range(repeats):
+        for side, run in runs.items():
+            times[side].append(batch * steps / _seconds(run, ranking))
+    done = {
+        side: Side(tuple(times[side]), compiled[side], sizes[side], int(loop(start, ranking)[1].sum()))
+        for side, (loop, start) in runs.items()
+    }
+    return Row(game.name, batch, done["ours"], done.get("pgx"))
+
+
+def _seconds(run: _Run, ranking: jax.Array) -> float:
+    loop, start = run
+    begin = time.perf_counter()
+    jax.block_until_ready(loop(start, ranking))
+    return time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    main()

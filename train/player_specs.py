@@ -1,0 +1,201 @@
+"""Players by text: `random`, `uct:1000@c=1.0`, `run:runs/connect_four@sims=64`, `bitbully:full`.
+
+A spec is a kind, for most kinds `:` and an argument, and optionally `@` and options `key=value` with commas
+between them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from games_jax.game import Game
+from train import checkpoint
+from train.engines import bitbully_player
+from train.networks import Network, make_network
+from train.players import AnyPlayer, SearchName, network_player, random_player, uct_player
+
+FORMS = {
+    "random": ("random", "uniformly random legal moves"),
+    "uct": (
+        "uct:SIMULATIONS[@c=1.0,playouts=1]",
+        "UCT with random playouts, plays the most visited move",
+    ),
+    "run": (
+        "run:PATH[@sims=64,search=puct,temperature=0]",
+        "the newest checkpoint of a run directory, or one checkpoint; sims=0 plays the network's best move, "
+        "search is puct or gumbel",
+    ),
+    "bitbully": (
+        "bitbully:full or bitbully:DEPTH",
+        "Connect Four by the solver BitBully: perfect, or that many plies of search (optional package)",
+    ),
+}
+"""Kind to how it is written and what it plays."""
+
+
+SEARCH_KEYS: Mapping[SearchName, Mapping[str, str]] = {
+    "puct": {
+        "c_puct": "c_init",
+        "c_puct_base": "c_base",
+        "first_play": "first_play",
+        "first_play_reduction": "first_play_reduction",
+    },
+    "gumbel": {"considered_actions": "max_considered"},
+}
+"""For each search: keys of the config's `[search]` section and the arguments they are."""
+
+
+class _SpecError(ValueError):
+    """A spec that cannot be read."""
+
+
+def make_player(spec: str, game: Game) -> AnyPlayer:
+    """The player that a spec describes; its name is the spec.
+
+    Args:
+        spec: see `FORMS`.
+        game: what it is to play.
+
+    Raises:
+        ValueError: if the spec is not understood (the message lists the forms), its argument or an option
+            is impossible, or it does not play this game.
+    """
+    head, _, option_text = spec.rpartition("@") if "=" in spec.rpartition("@")[2] else (spec, "", "")
+    kind, _, argument = head.partition(":")
+    if kind not in FORMS:
+        near = difflib.get_close_matches(kind, FORMS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"Unknown player {spec!r}; players are {_forms()}{hint}")
+    makers: Mapping[str, Callable[[str, dict[str, str], Game], AnyPlayer]] = {
+        "random": _random,
+        "uct": _uct,
+        "run": _run,
+        "bitbully": _bitbully,
+    }
+    try:
+        player = makers[kind](argument, _options(option_text), game)
+    except _SpecError as error:
+        raise ValueError(f"Player {spec!r}: {error}; write {FORMS[kind][0]}.") from None
+    return dataclasses.replace(player, name=spec)
+
+
+def _forms() -> str:
+    return ", ".join(form for form, _ in FORMS.values())
+
+
+def _options(text: str) -> dict[str, str]:
+    """`"a=1,b=2"` as a dict."""
+    options = {}
+    for item in text.split(",") if text else ():
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise _SpecError(f"{item!r} is not of the form key=value")
+        options[name.strip()] = value.strip()
+    return options
+
+
+def _take(
+    options: dict[str, str], name: str, convert: Callable[[str], Any], default: Any, least: float
+) -> Any:
+    """Removes option `name` and converts it; `default` where it is not given."""
+    if name not in options:
+        return default
+    return _number(options.pop(name), name, convert, least)
+
+
+def _number(text: str, what: str, convert: Callable[[str], Any], least: float) -> Any:
+    try:
+        value = convert(text)
+    except ValueError:
+        value = None
+    if value is None or not least <= value < float("inf"):
+        kind = "a whole number" if convert is int else "a number"
+        raise _SpecError(f"{what} must be {kind} of at least {least:g}, got {text!r}")
+    return value
+
+
+def _none_left(options: dict[str, str], known: str) -> None:
+    if options:
+        raise _SpecError(f"there is no option {next(iter(options))!r} (options: {known or 'none'})")
+
+
+def _random(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
+    if argument:
+        raise _SpecError(f"random takes no argument, got {argument!r}")
+    _none_left(options, "")
+    return random_player(game)
+
+
+def _uct(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
+    simulations = _number(argument, "the number of simulations", int, 1)
+    c = _take(options, "c", float, 1.0, 0)
+    playouts = _take(options, "playouts", int, 1, 1)
+    _none_left(options, "c, playouts")
+    return uct_player(game, simulations=simulations, c=c, playouts=playouts)
+
+
+def _bitbully(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
+    _none_left(options, "")
+    return bitbully_player(game, None if argument == "full" else _number(argument, "the depth", int, 1))
+
+
+def _run(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
+    if not argument:
+        raise _SpecError("the path is missing")
+    simulations = _take(options, "sims", int, 64, 0)
+    temperature = _take(options, "temperature", float, 0.0, 0)
+    search = options.pop("search", "puct")
+    if search not in ("puct", "gumbel"):
+        raise _SpecError(f"search must be puct or gumbel, got {search!r}")
+    _none_left(options, "sims, search, temperature")
+    network, params, metadata = load_network(argument, game)
+    return network_player(
+        f"run:{argument}",
+        game,
+        network,
+        params,
+        simulations=simulations,
+        search=search,
+        temperature=temperature,
+        constants=search_constants(metadata.config.get("search", {}), search),
+    )
+
+
+def search_constants(settings: Mapping[str, Any], search: SearchName) -> tuple[tuple[str, Any], ...]:
+    """What the `[search]` section of a config means for a search that plays, as sorted keyword pairs.
+
+    Exploration noise is off. Keys that the section lacks keep the search's defaults.
+    """
+    names = SEARCH_KEYS[search]
+    constants = {names[key]: value for key, value in settings.items() if key in names}
+    if search == "gumbel":
+        constants["gumbel_scale"] = 0.0
+    return tuple(sorted(constants.items()))
+
+
+def load_network(path: str, game: Game) -> tuple[Network, dict[str, Any], checkpoint.Metadata]:
+    """The network and parameters of a checkpoint (or of a run directory's newest) and its metadata.
+
+    Raises:
+        ValueError: if there is none, or it was trained on another game or version of its rules.
+    """
+    params, metadata = checkpoint.load_parameters(path)
+    identity = metadata.identity
+    if (identity.game, identity.game_version) != (game.name, game.version):
+        raise ValueError(
+            f"{path} was trained on {identity.game} (rules version {identity.game_version}), "
+            f"not on {game.name} (version {game.version})."
+        )
+    options = json.dumps(dict(identity.network_options), sort_keys=True)
+    return _network(identity.network, options, game), params, metadata
+
+
+@functools.lru_cache
+def _network(name: str, options: str, game: Game) -> Network:
+    """One record per network, so that players with the same one share compiled programs."""
+    return make_network(name, game, **json.loads(options))

@@ -1,0 +1,143 @@
+"""Self-play: a batch of games that never stops, advanced a few plies at a time inside a jitted program.
+
+Dimensions: G games, T plies, A actions, P players.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+import jaxsearch
+from games_jax.game import Game
+from jaxsearch.types import Evaluator, Search
+from train.config import SearchConfig, SelfplayConfig
+
+__all__ = ["Games", "Trajectory", "make_search", "new_games", "play"]
+
+
+class Games(NamedTuple):
+    """The games under way.
+
+    Attributes:
+        states: `[G, ...]`, none of them over.
+        plies: int32 `[G]`, plies played in each, its random opening included.
+    """
+
+    states: Any
+    plies: jax.Array
+
+
+class Trajectory(NamedTuple):
+    """What T plies of G games brought, `[T, G, ...]`: the position, what the search said, what followed.
+
+    Attributes:
+        states: positions before the move.
+        movers: int32, who moved.
+        weights: float32 `[T, G, A]`, the search's policy target.
+        root_values: float32, the search's value for the mover.
+        rewards: float32 `[T, G, P]`, of the move played.
+        over: bool, whether it ended the game.
+        lengths: int32, plies of the game after the move.
+    """
+
+    states: Any
+    movers: jax.Array
+    weights: jax.Array
+    root_values: jax.Array
+    rewards: jax.Array
+    over: jax.Array
+    lengths: jax.Array
+
+
+def make_search(
+    game: Game, evaluator: Evaluator, selfplay: SelfplayConfig, constants: SearchConfig
+) -> Search:
+    """The search of self-play, with exploration noise."""
+    if selfplay.search == "gumbel":
+        return jaxsearch.gumbel(
+            game,
+            evaluator,
+            simulations=selfplay.simulations,
+            max_considered=constants.considered_actions,
+            gumbel_scale=constants.gumbel_scale,
+        )
+    return jaxsearch.puct(
+        game,
+        evaluator,
+        simulations=selfplay.simulations,
+        c_init=constants.c_puct,
+        c_base=constants.c_puct_base,
+        first_play=constants.first_play,
+        first_play_reduction=constants.first_play_reduction,
+        dirichlet_alpha=selfplay.dirichlet_alpha,
+        dirichlet_fraction=selfplay.dirichlet_fraction,
+    )
+
+
+def new_games(game: Game, key: jax.Array, count: int, *, opening_plies: int) -> Games:
+    """`count` fresh games, each advanced by 0 to `opening_plies` random plies that do not end it."""
+    init_key, length_key, move_key = jax.random.split(key, 3)
+    states = jax.vmap(game.init)(jax.random.split(init_key, count))
+    lengths = jax.random.randint(length_key, (count,), 0, opening_plies + 1)
+    noise = jax.random.uniform(move_key, (opening_plies, count, game.num_actions))
+
+    def advance(games: Games, noise: jax.Array) -> tuple[Games, None]:
+        legal = jax.vmap(game.legal_actions)(games.states)
+        action = jnp.argmax(jnp.where(legal, noise, -1.0), axis=-1).astype(jnp.int32)
+        moved = jax.vmap(game.step)(games.states, action)
+        go = (games.plies < lengths) & ~jax.vmap(game.is_over)(moved)
+        return Games(select(go, moved, games.states), games.plies + go), None
+
+    return jax.lax.scan(advance, Games(states, jnp.zeros(count, jnp.int32)), noise)[0]
+
+
+def play(
+    game: Game, search: Search, params: Any, key: jax.Array, games: Games, settings: SelfplayConfig
+) -> tuple[Games, Trajectory]:
+    """Advances every game by `settings.plies_per_iteration` plies; a game that ends is replaced at once.
+
+    Args:
+        game: what is played.
+        search: chooses moves; see `make_search`.
+        params: the evaluator's parameters.
+        key: consumed.
+        games: the games under way.
+        settings: plies, temperature and openings.
+    """
+    count = games.plies.shape[0]
+
+    def ply(games: Games, key: jax.Array) -> tuple[Games, Trajectory]:
+        search_key, move_key, new_key = jax.random.split(key, 3)
+        out = search(search_key, games.states, params)
+        if settings.search == "gumbel":
+            action = out.action  # its noise is its exploration
+        else:
+            temperature = jnp.where(games.plies < settings.temperature_plies, settings.temperature, 0.0)
+            action = jaxsearch.sample_visits(move_key, out.visits, temperature)
+        moved = jax.vmap(game.step)(games.states, action)
+        over = jax.vmap(game.is_over)(moved)
+        step = Trajectory(
+            states=games.states,
+            movers=jax.vmap(game.current_player)(games.states),
+            weights=out.weights,
+            root_values=out.value,
+            rewards=jax.vmap(game.rewards)(moved),
+            over=over,
+            lengths=games.plies + 1,
+        )
+        fresh = new_games(game, new_key, count, opening_plies=settings.random_opening_plies)
+        return select(over, fresh, Games(moved, games.plies + 1)), step
+
+    return jax.lax.scan(ply, games, jax.random.split(key, settings.plies_per_iteration))
+
+
+def select(condition: jax.Array, yes: Any, no: Any) -> Any:
+    """`where` over pytrees whose leaves are `[G, ...]`, for a condition `[G]`."""
+
+    def pick(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.where(condition.reshape(condition.shape + (1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(pick, yes, no)
