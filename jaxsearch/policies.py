@@ -177,7 +177,7 @@ def sample_visits(key: jax.Array, visits: jax.Array, temperature: float | jax.Ar
 
 def root_row(tree: Tree) -> Row:
     """The roots' row, for rules applied after the search."""
-    return make_row(tree.rows[: tree.num_trees], tree.tie_break)
+    return make_row(tree.rows[: tree.num_trees], tree.offset)
 
 
 def _masked(logits: jax.Array, invalid_actions: jax.Array | None) -> jax.Array:

@@ -40,6 +40,8 @@ class Row:
         priors: per action, its prior probability; zero exactly where the action is illegal.
         tie_break: per action, uniform in [0, 1), fixed for the whole search.
         value: per node, the evaluator's value of it, for its mover.
+        total_visits: per node, the sum of `visits`.
+        total_value: per node, the sum of `value_sums`.
     """
 
     visits: PerAction
@@ -47,6 +49,8 @@ class Row:
     priors: PerAction
     tie_break: PerAction
     value: jax.Array
+    total_visits: jax.Array
+    total_value: jax.Array
 
     @property
     def unrolled(self) -> bool:

@@ -3,8 +3,8 @@
 What makes it fast (the layout is in `tree.py`):
 
 - Each node remembers the action that selection would take (`choice`). It can only change when the node's own
-  row changes, so it is renewed during the backup, for several levels of all trees at once, and a descent only
-  follows links.
+  row changes, so it is renewed after the backup, for the nodes passed alone and many at a time, and a descent
+  only follows links.
 - Loops carry cursors `[B]` and the tables, never a `vmap` over a tree, so nothing is copied.
 - Nothing random is drawn inside the loops.
 """
@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from jaxsearch import rows
 from jaxsearch.storage import Packer
-from jaxsearch.tree import EXTRA_COLUMNS, NO_NODE, Tree, ended, make_row, node_number
+from jaxsearch.tree import EXTRA_COLUMNS, NO_NODE, Tree, ended, first_rows, make_row, node_number
 from jaxsearch.types import Params, RecurrentFn, RootFnOutput
 
 __all__ = ["RootRule", "Rule", "prior_probabilities", "search"]
@@ -42,7 +42,8 @@ class _Cursor(NamedTuple):
 
     node: jax.Array  # [B], NO_NODE once the tree's descent has ended
     leaf: jax.Array  # [B], the last node passed
-    depth: jax.Array  # [], edges descended so far, a multiple of the stride
+    length: jax.Array  # [B], nodes passed
+    depth: jax.Array  # [], levels handled so far, a multiple of the stride
     path: jax.Array  # [D, B], numbered nodes, NO_NODE below the leaf
 
 
@@ -86,40 +87,43 @@ def search(
     tree = _plant(tie_key, root, num_simulations, invalid_actions)
     num_trees = tree.num_trees
     stride = min(_STRIDE, max_depth)
-    choose = _Choice(tree.tie_break, rule, root_rule)
+    choose = _Choice(tree.offset, rule, root_rule)
     roots = jnp.arange(num_trees, dtype=jnp.int32)
 
-    def simulate(simulation: jax.Array, carry: tuple[Tree, jax.Array]) -> tuple[Tree, jax.Array]:
-        tree, path = carry
+    def simulate(simulation: jax.Array, carry: tuple[Tree, jax.Array, jax.Array]) -> Any:
+        tree, path, passed = carry
         cursor = _descend(tree, path, roots, stride=stride, limit=limit)
         simulation_key = jax.random.fold_in(key, simulation)
         tree, value = _expand(params, simulation_key, tree, recurrent_fn, cursor.leaf, simulation + 1, choose)
-        tree = _back_up(tree, cursor, value, choose, stride=stride)
+        tree, passed = _back_up(tree, passed, cursor, value, stride=stride)
+        tree = _renew(tree, passed, jnp.sum(cursor.length), choose)
         if root_rule is not None:
             tree = choose.at_root(tree, simulation + 1)
-        return tree, cursor.path
+        return tree, cursor.path, passed
 
+    # Room that each simulation uses anew; allocated once, because clearing it would cost more than using it.
     path = jnp.full((-(-max_depth // stride) * stride, num_trees), NO_NODE, jnp.int32)
+    passed = jnp.zeros((path.size + _rows_a_turn(num_trees),), jnp.int32)
     tree = choose.at_root(tree, jnp.int32(0))
-    tree, _ = jax.lax.fori_loop(0, num_simulations, simulate, (tree, path))
+    tree, _, _ = jax.lax.fori_loop(0, num_simulations, simulate, (tree, path, passed))
     return tree
 
 
 class _Choice(NamedTuple):
     """What selection does at given nodes."""
 
-    tie_break: jax.Array
+    offset: jax.Array
     rule: Rule
     root_rule: RootRule | None
 
-    def __call__(self, table: jax.Array) -> jax.Array:
-        """The action chosen at R nodes, int32 `[R]`, from their rows `[R, W]`; R is a multiple of B."""
-        row = make_row(table, jnp.tile(self.tie_break, (table.shape[0] // self.tie_break.shape[0], 1)))
+    def __call__(self, table: jax.Array, nodes: jax.Array) -> jax.Array:
+        """The action chosen at R nodes, int32 `[R]`, from their rows `[R, W]`."""
+        row = make_row(table, _take(self.offset, nodes % self.offset.shape[0]))
         return self._best(row, self.rule(row))
 
     def at_root(self, tree: Tree, simulation: jax.Array) -> Tree:
         """The tree with the roots' choices renewed."""
-        row = make_row(tree.rows[: tree.num_trees], self.tie_break)
+        row = make_row(tree.rows[: tree.num_trees], self.offset)
         scores = self.rule(row) if self.root_rule is None else self.root_rule(row, simulation)
         choice = jax.lax.dynamic_update_slice(tree.choice, self._best(row, scores), (0,))
         return _replace(tree, choice=choice)
@@ -133,20 +137,20 @@ def _descend(tree: Tree, path: jax.Array, roots: jax.Array, *, stride: int, limi
     """Follows the nodes' choices until every tree stands at an edge to expand, `stride` levels a turn."""
 
     def down(cursor: _Cursor) -> _Cursor:
-        node, leaf, levels = cursor.node, cursor.leaf, []
+        node, leaf, length, levels = cursor.node, cursor.leaf, cursor.length, []
         for level in range(stride):
             levels.append(node)
             on = node >= 0
-            leaf = jnp.where(on, node, leaf)
+            leaf, length = jnp.where(on, node, leaf), length + on
             if limit is not None:
                 on &= cursor.depth + level + 1 < limit
             here = jnp.maximum(node, 0)
             child = _take(tree.children, here * tree.num_actions + _take(tree.choice, here))
             node = jnp.where(on, jnp.maximum(child, NO_NODE), NO_NODE)
         path = jax.lax.dynamic_update_slice(cursor.path, jnp.stack(levels), (cursor.depth, 0))
-        return _Cursor(node, leaf, cursor.depth + stride, path)
+        return _Cursor(node, leaf, length, cursor.depth + stride, path)
 
-    start = _Cursor(roots, roots, jnp.int32(0), path)
+    start = _Cursor(roots, roots, jnp.zeros_like(roots), jnp.int32(0), path)
     return jax.lax.while_loop(lambda cursor: jnp.max(cursor.node) >= 0, down, start)
 
 
@@ -171,8 +175,7 @@ def _expand(
     discount = step.discount.astype(jnp.float32)
     value = jnp.where(discount == 0, 0.0, step.value.astype(jnp.float32))
     priors = prior_probabilities(step.prior_logits)
-    extra = jnp.stack([value, step.reward.astype(jnp.float32), discount], axis=-1)
-    new_rows = jnp.concatenate([jnp.zeros((b, 2 * a), jnp.float32), priors, extra], axis=-1)
+    new_rows = first_rows(priors, value, step.reward.astype(jnp.float32), discount)
     numbers = index * b + jnp.arange(b, dtype=jnp.int32)
     edge = leaf * a + action
     child = _take(tree.children, edge)
@@ -185,7 +188,7 @@ def _expand(
         children=tree.children.at[edge].set(
             child, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False
         ),
-        choice=jax.lax.dynamic_update_slice(tree.choice, choose(new_rows), (index * b,)),
+        choice=jax.lax.dynamic_update_slice(tree.choice, choose(new_rows, numbers), (index * b,)),
         states={
             name: jax.lax.dynamic_update_slice(table, new_states[name][None], (index, 0, 0))
             for name, table in tree.states.items()
@@ -194,15 +197,21 @@ def _expand(
     return tree, value
 
 
-def _back_up(tree: Tree, cursor: _Cursor, value: jax.Array, choose: _Choice, *, stride: int) -> Tree:
-    """Adds the returns along the paths, deepest levels first, and renews the choices there."""
+def _back_up(
+    tree: Tree, passed: jax.Array, cursor: _Cursor, value: jax.Array, *, stride: int
+) -> tuple[Tree, jax.Array]:
+    """Adds the returns along the paths, deepest levels first.
+
+    Returns the tree and, in `passed`, the nodes on the paths without gaps, one tree after the other.
+    """
     a, width = tree.num_actions, tree.rows.shape[1]
+    ends = jnp.cumsum(cursor.length)
 
     def up(carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        level, returns, table, choice = carry
+        level, returns, table, passed = carry
         path = jax.lax.dynamic_slice(cursor.path, (level, 0), (stride, tree.num_trees))
         on, node = path >= 0, jnp.maximum(path, 0)
-        action = _take(choice, node)
+        action = _take(tree.choice, node)
         child = node_number(_take(tree.children, node * a + action))
         reward = _take(table, child * width + 3 * a + 1)
         discount = _take(table, child * width + 3 * a + 2)
@@ -212,23 +221,45 @@ def _back_up(tree: Tree, cursor: _Cursor, value: jax.Array, choose: _Choice, *, 
             along.append(returns)
         along = jnp.stack(along[::-1])
 
-        # Visits and value sums in one scatter; where a path has ended the index is out of bounds: dropped.
-        visit = jnp.where(on, node * width + action, table.size)
-        where = jnp.stack([visit, jnp.where(on, visit + a, table.size)])
-        table = table.at[where].add(
-            jnp.stack([jnp.ones_like(along), along]), mode="drop", wrap_negative_indices=False
+        # One scatter for all that changes; where a path has ended the index is out of bounds: dropped.
+        start = jnp.where(on, node * width, table.size)
+        places = [start + action, start + a + action]
+        if a > rows.UNROLL:
+            places += [start + 3 * a + 3, start + 3 * a + 4]  # the totals
+        added = [jnp.ones_like(along), along] * (len(places) // 2)
+        table = table.at[jnp.stack(places)].add(jnp.stack(added), mode="drop", wrap_negative_indices=False)
+        slot = ends - 1 - level - jnp.arange(stride, dtype=jnp.int32)[:, None]
+        passed = passed.at[jnp.where(on, slot, passed.size)].set(
+            node, mode="drop", wrap_negative_indices=False
         )
+        return level - stride, returns, table, passed
 
-        # Flat rows: XLA turns `[stride, B]` rows into slower loops.
-        chosen = choose(_take(table.reshape(-1, width), node.reshape(-1)))
-        choice = choice.at[jnp.where(on, node, choice.size).reshape(-1)].set(
+    start = (cursor.depth - stride, value, tree.rows.reshape(-1), passed)
+    _, _, table, passed = jax.lax.while_loop(lambda carry: carry[0] >= 0, up, start)
+    return _replace(tree, rows=table.reshape(-1, width)), passed
+
+
+def _renew(tree: Tree, passed: jax.Array, count: jax.Array, choose: _Choice) -> Tree:
+    """Renews the choices at the first `count` nodes of `passed`."""
+    turn = _rows_a_turn(tree.num_trees)
+
+    def renew(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        first, choice = carry
+        on = first + jnp.arange(turn, dtype=jnp.int32) < count
+        nodes = jnp.where(on, jax.lax.dynamic_slice(passed, (first,), (turn,)), 0)
+        chosen = choose(_take(tree.rows, nodes), nodes)
+        choice = choice.at[jnp.where(on, nodes, choice.size)].set(
             chosen, mode="drop", wrap_negative_indices=False
         )
-        return level - stride, returns, table, choice
+        return first + turn, choice
 
-    start = (cursor.depth - stride, value, tree.rows.reshape(-1), tree.choice)
-    _, _, table, choice = jax.lax.while_loop(lambda carry: carry[0] >= 0, up, start)
-    return _replace(tree, rows=table.reshape(-1, width), choice=choice)
+    start = (jnp.int32(0), tree.choice)
+    return _replace(tree, choice=jax.lax.while_loop(lambda carry: carry[0] < count, renew, start)[1])
+
+
+def _rows_a_turn(num_trees: int) -> int:
+    """Nodes whose choice is renewed at once: enough to keep kernels few, not so many that most are idle."""
+    return min(max(2 * num_trees, 8), 1024)
 
 
 def prior_probabilities(logits: jax.Array) -> jax.Array:
@@ -254,8 +285,7 @@ def _plant(
         logits = jnp.where(invalid_actions.astype(bool), -jnp.inf, logits)
     packer = Packer.of(root.embedding)
     value = root.value.astype(jnp.float32)
-    extra = jnp.stack([value, jnp.zeros_like(value), jnp.ones_like(value)], axis=-1)
-    first = jnp.concatenate([jnp.zeros((b, 2 * a)), prior_probabilities(logits), extra], axis=-1)
+    first = first_rows(prior_probabilities(logits), value, jnp.zeros_like(value), jnp.ones_like(value))
     return Tree(
         rows=jnp.zeros((n * b, 3 * a + EXTRA_COLUMNS), jnp.float32).at[:b].set(first),
         children=jnp.full((n * b * a,), NO_NODE, jnp.int32),
@@ -264,7 +294,7 @@ def _plant(
             name: jnp.zeros((n, *part.shape), part.dtype).at[0].set(part)
             for name, part in packer.pack(root.embedding).items()
         },
-        tie_break=jax.random.uniform(key, (b, a)),
+        offset=jax.random.uniform(key, (b,)),
         num_trees=b,
         num_actions=a,
         packer=packer,

@@ -23,7 +23,7 @@ _TIE = 1e-7
 
 def node_value(row: Row) -> jax.Array:
     """The mean of the node's own value and all returns through it (mctx's `node_values`)."""
-    return (row.value + row.total(row.value_sums)) / (1.0 + row.total(row.visits))
+    return (row.value + row.total_value) / (1.0 + row.total_visits)
 
 
 def qvalues(row: Row, unvisited: jax.Array) -> PerAction:
@@ -40,7 +40,7 @@ def muzero_puct(row: Row, *, pb_c_init: float = 1.25, pb_c_base: float = 19652.0
     `mctx.muzero_policy` with its default q-transform.
     """
     value = node_value(row)
-    visits = 1.0 + row.total(row.visits)
+    visits = 1.0 + row.total_visits
     q = qvalues(row, value)
     low = jnp.minimum(value, row.smallest(q))
     scale = 1.0 / jnp.maximum(jnp.maximum(value, row.largest(q)) - low, 1e-8)
@@ -69,7 +69,7 @@ def puct(
 
     Reference: Silver et al. (2018), Science 362, supplementary "Search".
     """
-    visits = 1.0 + row.total(row.visits)
+    visits = 1.0 + row.total_visits
     exploration = jnp.sqrt(visits) * (c_init + jnp.log((visits + c_base + 1.0) / c_base))
     q = qvalues(row, _first_play_value(row, first_play, first_play_reduction))
     return row.each(
@@ -90,7 +90,7 @@ def uct(row: Row, *, c: float = 1.0) -> PerAction:
     Reference: Kocsis and Szepesvari (2006); Browne et al. (2012), section 3.3.1 (whose `C_p` is `c / 2`
     with the factor sqrt(2) inside, so their `1 / sqrt(2)` is `c = sqrt(2)`).
     """
-    log_visits = jnp.log(1.0 + row.total(row.visits))
+    log_visits = jnp.log(1.0 + row.total_visits)
 
     def score(n: jax.Array, w: jax.Array, tie: jax.Array) -> jax.Array:
         inverse = 1.0 / jnp.maximum(n, 1.0)
@@ -112,7 +112,7 @@ def completed_qvalues(
     Equals `mctx.qtransform_completed_by_mix_value`. Reference: Danihelka et al. (2022), equation 8 and
     appendix D.
     """
-    visits = row.total(row.visits)
+    visits = row.total_visits
     visited_prior = row.total(row.each(lambda n, p: jnp.where(n > 0, p, 0.0), row.visits, row.priors))
     weighted_q = row.total(
         row.each(
@@ -145,7 +145,7 @@ def gumbel_interior(row: Row, **options: float | bool) -> PerAction:
     shift = row.largest(row.each(lambda q, p: jnp.where(p > 0, q, 0.0), q, row.priors))
     improved = row.each(lambda q, p: p * jnp.exp(q - shift), q, row.priors)
     per_weight = 1.0 / jnp.maximum(row.total(improved), 1e-30)
-    per_visit = 1.0 / (1.0 + row.total(row.visits))
+    per_visit = 1.0 / (1.0 + row.total_visits)
     return row.each(
         lambda i, n, tie: i * per_weight - n * per_visit + _TIE * tie, improved, row.visits, row.tie_break
     )

@@ -3,11 +3,12 @@
 A node is numbered `node * B + b` for node `node` of tree `b`, so that the nodes made by one simulation are
 neighbours and are written in one piece. Its statistics lie in one row of `rows`:
 
-    visits [A] | value sums [A] | priors [A] | value, reward, discount
+    visits [A] | value sums [A] | priors [A] | value, reward, discount, total visits, total value
 
-`reward` and `discount` belong to the edge that leads to the node. Everything in a row is float32: visits are
-whole numbers, exact up to 2^24 simulations, which `search` enforces; so one scatter updates visits and value
-sums together.
+`reward` and `discount` belong to the edge that leads to the node; the totals are over actions, and kept only
+where rows are wide (`rows.py`), because unrolled ones add up for nothing. Everything in a row is float32:
+visits are whole numbers, exact up to 2^24 simulations, which `search` enforces; so one scatter updates visits
+and value sums together.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxsearch import rows
 from jaxsearch.storage import Packer
@@ -25,8 +27,8 @@ __all__ = ["NO_NODE", "RootSummary", "Tree", "ended", "node_number"]
 
 NO_NODE = -1
 
-EXTRA_COLUMNS = 3
-"""Columns of a row beyond the three blocks of A: value, reward, discount."""
+EXTRA_COLUMNS = 5
+"""Columns of a row beyond the three blocks of A."""
 
 
 def ended(node: jax.Array) -> jax.Array:
@@ -66,7 +68,7 @@ class Tree:
             `ended(child)`, a number below that, where the game is over and a descent stops.
         choice: int32 `[N * B]`, the action that selection would take at each node now.
         states: the nodes' states, packed: arrays `[N, B, F]`.
-        tie_break: float32 `[B, A]`, uniform in [0, 1): decides between actions of equal score.
+        offset: float32 `[B]`, uniform in [0, 1): decides between actions of equal score.
         num_trees, num_actions: B and A.
         packer: unpacks `states`.
     """
@@ -75,7 +77,7 @@ class Tree:
     children: jax.Array
     choice: jax.Array
     states: dict[str, jax.Array]
-    tie_break: jax.Array
+    offset: jax.Array
     num_trees: int = dataclasses.field(metadata={"static": True})
     num_actions: int = dataclasses.field(metadata={"static": True})
     packer: Packer = dataclasses.field(metadata={"static": True})
@@ -127,25 +129,31 @@ class Tree:
         )
 
 
-def bytes_per_node(num_actions: int, state_bytes: int = 0) -> int:
-    """Memory of one node: its row, children, choice and link, and its state."""
-    return 4 * (3 * num_actions + EXTRA_COLUMNS) + 4 * num_actions + 8 + state_bytes
+def first_rows(priors: jax.Array, value: jax.Array, reward: jax.Array, discount: jax.Array) -> jax.Array:
+    """Rows `[B, W]` of nodes not yet visited, from priors `[B, A]` and numbers `[B]`."""
+    b, a = priors.shape
+    zeros = jnp.zeros((b, 2 * a), jnp.float32)
+    extra = jnp.stack([value, reward, discount, jnp.zeros_like(value), jnp.zeros_like(value)], axis=-1)
+    return jnp.concatenate([zeros, priors, extra], axis=-1)
 
 
-def make_row(table: jax.Array, tie_break: jax.Array) -> rows.Row:
-    """Splits table rows `[..., B, 3 * A + 3]` into the view that selection rules read.
+def make_row(table: jax.Array, offset: jax.Array) -> rows.Row:
+    """Splits table rows `[R, W]` into the view that selection rules read.
 
-    `tie_break` is `[B, A]`: the same for all nodes of a tree.
+    `offset` `[R]` in [0, 1) is the tree's own; from it and the action's number follows the tie-break.
     """
-    a = tie_break.shape[-1]
+    a = (table.shape[-1] - EXTRA_COLUMNS) // 3
     unrolled = a <= rows.UNROLL
     visits, value_sums, priors = (
         rows.columns(table[..., k * a : (k + 1) * a], unrolled=unrolled) for k in range(3)
     )
-    return rows.Row(
-        visits=visits,
-        value_sums=value_sums,
-        priors=priors,
-        tie_break=rows.columns(tie_break, unrolled=unrolled),
-        value=table[..., 3 * a] if unrolled else table[..., 3 * a : 3 * a + 1],
-    )
+    # Multiples of the golden ratio: for a random offset, each of several actions is as likely to come first.
+    steps = np.modf(np.arange(a) * 0.6180339887)[0].astype(np.float32)
+    if unrolled:
+        shifted = tuple(offset + step for step in steps)
+        value, total_visits, total_value = table[..., 3 * a], sum(visits), sum(value_sums)
+    else:
+        shifted = offset[..., None] + steps
+        value, total_visits, total_value = (table[..., 3 * a + k : 3 * a + k + 1] for k in (0, 3, 4))
+    tie_break = tuple(x - jnp.floor(x) for x in shifted) if unrolled else shifted - jnp.floor(shifted)
+    return rows.Row(visits, value_sums, priors, tie_break, value, total_visits, total_value)

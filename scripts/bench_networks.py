@@ -55,18 +55,17 @@ class Args:
 def random_observations(game: games_jax.Game, count: int, seed: int = 0) -> jax.Array:
     """`[count]` observations from random games, stopped at random before their end."""
     rng = np.random.default_rng(seed)
-    draws = jnp.asarray(rng.random((count, game.max_steps), np.float32))
+    draws = jnp.asarray(rng.random((count, game.max_steps, game.num_actions), np.float32))
     stops = jnp.asarray(rng.random(count, np.float32))
 
     def positions(key: jax.Array, draws: jax.Array, stop: jax.Array) -> jax.Array:
         def step(state: Any, draw: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
-            legal = game.legal_actions(state)
-            action = jnp.argmax(jnp.cumsum(legal) > draw * legal.sum())
+            action = jnp.argmax(jnp.where(game.legal_actions(state), draw, -1.0)).astype(jnp.int32)
             seen = game.observe(state, game.current_player(state))
             return game.step(state, action), (seen, ~game.is_over(state))
 
         _, (seen, alive) = jax.lax.scan(step, game.init(key), draws)
-        return seen[(stop * alive.sum()).astype(jnp.int32)]
+        return seen[(stop * jnp.sum(alive, dtype=jnp.float32)).astype(jnp.int32)]
 
     keys = jax.random.split(jax.random.key(seed), count)
     return jax.jit(jax.vmap(positions))(keys, draws, stops)

@@ -129,7 +129,7 @@ def learn(
         variables = optax.apply_updates(learner.variables, updates)
         keep = settings.average
         average = jax.tree.map(lambda a, v: keep * a + (1 - keep) * v, learner.average, variables)
-        metrics["gradient_norm"] = optax.global_norm(gradient)
+        metrics["gradient_norm"] = optax.tree.norm(gradient)
         return Learner(variables, average, state), metrics
 
     keys = jax.random.split(key, settings.steps_per_iteration)

@@ -158,9 +158,8 @@ def rate(
 
     Every two players that met are given `prior_draws` virtual draws, so that ratings stay finite when one
     of them won every game; the rating is then a cautious lower estimate of a difference that the games
-    cannot bound from above. Intervals are percentiles over bootstrap samples of pairs of games within each
-    encounter; an encounter with a single outcome does not vary there, so it is resampled with one pair's
-    worth of the virtual draw in it.
+    cannot bound from above. Intervals are percentiles over Bayesian bootstrap samples (random weights for the
+    pairs of games within each encounter, virtual draws included, so that a single outcome varies too).
 
     Args:
         encounters: matches; the same two players may appear several times.
@@ -177,7 +176,7 @@ def rate(
         ValueError: if there are no encounters, the anchor did not play, a player met itself, or some
             players are connected with the anchor by no chain of matches.
 
-    Reference: Bradley & Terry 1952; Hunter 2004; Maystre & Grossglauser 2015 (I-LSR, by choix).
+    Reference: Bradley & Terry 1952; Rubin 1981; Hunter 2004; Maystre & Grossglauser 2015 (I-LSR, by choix).
     """
     encounters = list(encounters)
     names = list(dict.fromkeys(name for e in encounters for name in (e.first, e.second)))
@@ -205,7 +204,8 @@ def rate(
     elo = anchor_elo + to_elo * (strengths - strengths[at])
     rng = np.random.default_rng(seed)
     samples = [
-        to_elo * ((s := fit(_resampled_points(rng, encounters), strengths)) - s[at]) for _ in range(bootstrap)
+        to_elo * ((s := fit(_resampled_points(rng, encounters, prior_draws), strengths)) - s[at])
+        for _ in range(bootstrap)
     ]
     low, high = (
         anchor_elo + np.percentile(samples, [2.5, 97.5], axis=0)
@@ -251,15 +251,19 @@ def _checked_anchor(encounters: list[Encounter], names: list[str], anchor: str |
     return anchor
 
 
-def _resampled_points(rng: np.random.Generator, encounters: list[Encounter]) -> np.ndarray:
-    """One bootstrap sample: points of each encounter's first player `[encounters]`."""
+def _resampled_points(
+    rng: np.random.Generator, encounters: list[Encounter], prior_draws: float
+) -> np.ndarray:
+    """One bootstrap sample: points of each encounter's first player `[encounters]`.
+
+    The virtual draws take part in the resampling and are left out of the result, because the fit adds them.
+    """
     points = []
     for e in encounters:
         counts = np.asarray(e.pairs, float)
-        if np.count_nonzero(counts) == 1:
-            counts[2] += 1
-        number = sum(e.pairs)
-        points.append(rng.multinomial(number, counts / counts.sum()) @ PAIR_POINTS)
+        counts[2] += prior_draws / 2
+        weights = rng.gamma(counts)
+        points.append(counts.sum() * (weights / weights.sum()) @ PAIR_POINTS - prior_draws / 2)
     return np.array(points)
 
 

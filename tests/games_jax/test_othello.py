@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import rules_cases
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games_jax
@@ -84,6 +84,7 @@ def count(state):
     return SMALL.observe(state, 0)[..., :2].sum((0, 1)), SMALL.current_player(state)
 
 
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, 35), min_size=40, max_size=40))
 def test_discs_only_change_hands(choices):
     """A placement adds one disc and turns at least one; nobody's discs vanish; a pass changes none."""

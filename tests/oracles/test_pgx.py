@@ -38,7 +38,7 @@ def pgx_games(name, actions):
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "othello"])
 def test_every_ply_of_random_games(name):
-    played, boards = record(name, games=4000)
+    played, boards = record(name, games=2000)
     actions = played.actions
     if name == "othello":
         # Where neither side can move our game is over; pgx wants to see both of them pass.

@@ -103,7 +103,7 @@ def test_learns_to_beat_random_play():
         key=jax.random.key(1),
         opening_plies=0,
     )
-    assert match.score > 0.9
+    assert match.to_dict()["score"] > 0.9
     assert losses[-1]["policy_loss"] < losses[0]["policy_loss"]
     assert losses[-1]["games"] > 0
 

@@ -29,14 +29,13 @@ CASES = {
 
 def random_positions(game, batch: int, seed: int = 0):
     """`[batch]` states of random games, stopped after 0, 1, 2, ... plies, and the observations of them."""
-    uniform = jax.random.uniform(jax.random.key(seed), (batch, game.max_steps))
+    uniform = jax.random.uniform(jax.random.key(seed), (batch, game.max_steps, game.num_actions))
     plies = jnp.arange(batch) * min(game.max_steps, 30) // batch
 
     def play(state, draws, stop):
         def step(state, x):
             draw, ply = x
-            legal = game.legal_actions(state)
-            action = jnp.argmax(jnp.cumsum(legal) > draw * legal.sum().astype(jnp.float32))
+            action = jnp.argmax(jnp.where(game.legal_actions(state), draw, -1.0)).astype(jnp.int32)
             moved = game.step(state, action)
             return jax.tree.map(lambda a, b: jnp.where(ply < stop, a, b), moved, state), None
 

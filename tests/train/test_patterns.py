@@ -54,16 +54,15 @@ class TestPatternSets:
         cells = np.array([pattern.cells for pattern in pattern_set("lines4", (6, 7, 3))])
 
         def step(state, draw):
-            legal = CONNECT_FOUR.legal_actions(state)
-            chosen = jnp.cumsum(legal) > draw * legal.sum().astype(jnp.float32)
-            state = CONNECT_FOUR.step(state, jnp.argmax(chosen))
+            action = jnp.argmax(jnp.where(CONNECT_FOUR.legal_actions(state), draw, -1.0))
+            state = CONNECT_FOUR.step(state, action.astype(jnp.int32))
             board = CONNECT_FOUR.observe(state, jnp.int32(0))
             return state, (board, jnp.any(CONNECT_FOUR.rewards(state) != 0), CONNECT_FOUR.is_over(state))
 
         def play(draws):
             return jax.lax.scan(step, CONNECT_FOUR.init(jax.random.key(0)), draws)[1]
 
-        boards, won, over = jax.jit(jax.vmap(play))(jax.random.uniform(jax.random.key(1), (40, 42)))
+        boards, won, over = jax.jit(jax.vmap(play))(jax.random.uniform(jax.random.key(1), (40, 42, 7)))
         in_line = np.asarray(boards).reshape(40, 42, 42, 3)[:, :, cells, :2].all(axis=3).any(axis=(2, 3))
         for game in range(40):
             last = np.argmax(over[game])
@@ -126,7 +125,7 @@ class TestRows:
         patterns = list({(frozenset(p.cells), p.planes): p for p in patterns}.values())
         boards = random_planes(data.draw(st.integers(0, 99)), (4, height, width, planes))
         layout = make_layout(patterns, (height, width, planes), None)
-        rows = pattern_rows(layout, jnp.asarray(boards))
+        rows = jax.jit(functools.partial(pattern_rows, layout))(boards)
         np.testing.assert_array_equal(rows.T, [rows_by_hand(patterns, board) for board in boards])
         assert rows.min() >= 0 and rows.max() < layout.num_rows
 
@@ -204,6 +203,11 @@ class TestSharing:
             np.testing.assert_allclose(moved, blocks[:, order], atol=1e-4)
             # A board and its image are told apart: the embedding is not invariant.
             assert (order == list(range(groups))) == (k == 0)
+
+    def test_half_a_group_is_refused(self):
+        half = OTHELLO.symmetries.cells[:3]
+        with pytest.raises(ValueError, match=r"3 cell permutations .* not closed .* declare the whole group"):
+            make_layout(pattern_set("lines4", (6, 6, 3)), (6, 6, 3), half)
 
     def test_needs_fewer_parameters(self):
         sizes = {share: make_network("patterns", CONNECT_FOUR, share=share) for share in ("none", "symmetry")}

@@ -31,20 +31,26 @@ CONNECT_FOUR = games_jax.make("connect_four")
 DATA = Path(__file__).parent.parent / "data" / "connect_four_solved.json.gz"
 
 
-def midgame(game, count: int, plies: int, seed: int = 0):
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def midgame(game, count: int, plies):
     """`[count]` states after random legal plies, some of which may be over."""
-    player = random_player(game)
-    states = jax.vmap(game.init)(jax.random.split(jax.random.key(seed), count))
-    step = jax.jit(jax.vmap(game.step))
-    for ply in range(plies):
-        states = step(states, choose_actions(player, jax.random.key(ply), states))
-    return states
+    states = jax.vmap(game.init)(jax.random.split(jax.random.key(0), count))
+
+    def step(ply, states):
+        return jax.vmap(game.step)(states, random_player(game).act(jax.random.key(ply), states))
+
+    return jax.lax.fori_loop(0, plies, step, states)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def legal_and_running(game, states):
+    return jax.vmap(game.legal_actions)(states), ~jax.vmap(game.is_over)(states)
 
 
 @functools.cache
 def mlp(game):
-    network = make_network("mlp", game)
-    return network, network.init(jax.random.key(0))
+    network = make_network("mlp", game, width=16, depth=1)
+    return network, jax.jit(network.init)(jax.random.key(0))
 
 
 def save_run(directory: Path, game, network, params, changes=()) -> Path:
@@ -66,7 +72,6 @@ def save_run(directory: Path, game, network, params, changes=()) -> Path:
 
 SPECS = [
     "random",
-    "uct:16",
     "uct:8@c=0.5,playouts=2",
     "run:DIR@sims=0",
     "run:DIR@sims=8",
@@ -81,13 +86,12 @@ def test_every_player_plays_legal_moves(spec, tmp_path):
     save_run(tmp_path, TIC_TAC_TOE, *mlp(TIC_TAC_TOE))
     player = make_player(spec.replace("DIR", str(tmp_path)), TIC_TAC_TOE)
     assert player.name == spec.replace("DIR", str(tmp_path))
-    for plies in (0, 3, 6):
+    for plies in (0, 3, 7):
         states = midgame(TIC_TAC_TOE, 32, plies)
         actions = choose_actions(player, jax.random.key(1), states)
         assert actions.shape == (32,) and actions.dtype == jnp.int32
-        running = ~np.asarray(jax.vmap(TIC_TAC_TOE.is_over)(states))
-        legal = np.asarray(jax.vmap(TIC_TAC_TOE.legal_actions)(states))[np.arange(32), actions]
-        assert legal[running].all()
+        legal, running = map(np.asarray, legal_and_running(TIC_TAC_TOE, states))
+        assert legal[np.arange(32), actions][running].all()
 
 
 def test_random_player_is_uniform_over_legal_moves():
@@ -137,9 +141,9 @@ def test_a_network_alone_plays_its_likeliest_legal_move():
     network, params = mlp(CONNECT_FOUR)
     player = network_player("net", CONNECT_FOUR, network, params, simulations=0)
     states = midgame(CONNECT_FOUR, 16, 5)
-    observed = jax.vmap(lambda s: CONNECT_FOUR.observe(s, CONNECT_FOUR.current_player(s)))(states)
-    logits = np.asarray(network.apply(params, observed).policy_logits)
-    legal = np.asarray(jax.vmap(CONNECT_FOUR.legal_actions)(states))
+    observe = jax.vmap(lambda s: CONNECT_FOUR.observe(s, CONNECT_FOUR.current_player(s)))
+    logits = np.asarray(jax.jit(lambda p, s: network.apply(p, observe(s)).policy_logits)(params, states))
+    legal, _ = map(np.asarray, legal_and_running(CONNECT_FOUR, states))
     expected = np.where(legal, logits, -np.inf).argmax(axis=1)
     np.testing.assert_array_equal(choose_actions(player, jax.random.key(0), states), expected)
 
@@ -212,7 +216,7 @@ def positions():
 
 def test_solved_positions_are_the_positions_of_the_file(positions):
     assert len(positions.ply) == 1000 and positions.ply.min() == 8 and positions.ply.max() == 30
-    legal = np.asarray(jax.vmap(CONNECT_FOUR.legal_actions)(positions.states))
+    legal, _ = map(np.asarray, legal_and_running(CONNECT_FOUR, positions.states))
     assert not (positions.keeps & ~legal).any() and positions.keeps.any(axis=1).all()
     assert not (positions.optimal & ~positions.keeps).any()
     np.testing.assert_array_equal(
@@ -223,7 +227,7 @@ def test_solved_positions_are_the_positions_of_the_file(positions):
 
 def test_random_play_keeps_the_result_as_often_as_the_data_say(positions):
     found = solved.accuracy(random_player(CONNECT_FOUR), positions, key=jax.random.key(0))
-    legal = np.asarray(jax.vmap(CONNECT_FOUR.legal_actions)(positions.states))
+    legal, _ = map(np.asarray, legal_and_running(CONNECT_FOUR, positions.states))
     exact = (positions.keeps.sum(axis=1) / legal.sum(axis=1)).mean()
     assert abs(found.all.share - exact) < 4 * found.all.error
     assert found.decisive.share < found.all.share
