@@ -75,8 +75,11 @@ def make_root_fn(env: Environment, evaluator: Evaluator) -> Callable[[Params, ja
 
 
 def masked_logits(logits: jax.Array, legal: jax.Array) -> jax.Array:
-    """Float32 logits `[B, A]` with the lowest finite number at illegal actions."""
-    logits = logits.astype(jnp.float32)
+    """Float32 logits `[B, A]` with the lowest finite number at illegal actions.
+
+    A legal action stays one however low its logit: one of -1e8 or less would count as illegal in the tree.
+    """
+    logits = jnp.maximum(logits.astype(jnp.float32), -1e7)
     return jnp.where(legal, logits, jnp.finfo(jnp.float32).min)
 
 

@@ -63,7 +63,12 @@ def make_root_rule(
         max_considered: candidates at the start, fewer where fewer actions are valid.
         num_valid: int32 `[B]`, valid actions.
         **options: for `completed_qvalues`.
+
+    Raises:
+        ValueError: `max_considered` below 1.
     """
+    if max_considered < 1:
+        raise ValueError(f"max_num_considered_actions is {max_considered}; expected at least 1")
     table = np.stack([considered_visits(m, num_simulations) for m in range(max_considered + 1)])
     schedule = jnp.asarray(table)[jnp.minimum(num_valid, max_considered)].T  # [S, B]
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxsearch import halving, selection
 from jaxsearch.noise import add_dirichlet
 from jaxsearch.rows import Row
-from jaxsearch.search import search
+from jaxsearch.search import mask_invalid, search
 from jaxsearch.tree import Tree, make_row
 from jaxsearch.types import Params, PolicyOutput, RecurrentFn, RootFnOutput
 
@@ -62,7 +62,7 @@ def muzero_policy(
     Reference: Schrittwieser et al. (2020), https://arxiv.org/abs/1911.08265, appendix B.
     """
     rng_key, noise_key, search_key = jax.random.split(rng_key, 3)
-    logits = _masked(root.prior_logits, invalid_actions)
+    logits = mask_invalid(root.prior_logits, invalid_actions)
     noisy = add_dirichlet(noise_key, logits, alpha=dirichlet_alpha, fraction=dirichlet_fraction)
     tree = search(
         params,
@@ -123,9 +123,9 @@ def gumbel_muzero_policy(
     Reference: Danihelka et al. (2022), https://openreview.net/forum?id=bERaNdoegnO.
     """
     rng_key, gumbel_key = jax.random.split(rng_key)
-    masked = _masked(root.prior_logits, invalid_actions)
-    valid = masked > -1e8
-    logits = jnp.maximum(masked - jnp.max(masked, axis=-1, keepdims=True), jnp.finfo(jnp.float32).min)
+    masked = mask_invalid(root.prior_logits, invalid_actions)
+    valid, lowest = masked > -1e8, jnp.finfo(jnp.float32).min
+    logits = jnp.where(valid, masked - jnp.max(masked, axis=-1, keepdims=True), lowest)
     gumbel = gumbel_scale * jax.random.gumbel(gumbel_key, logits.shape, jnp.float32)
     options = {
         "value_scale": value_scale,
@@ -149,6 +149,7 @@ def gumbel_muzero_policy(
         ),
         invalid_actions=invalid_actions,
         max_depth=max_depth,
+        random_ties=False,  # the noise at the root is the only chance in this search, as in mctx
     )
     row = root_row(tree)
     q = selection.completed_qvalues(row, **options)
@@ -158,7 +159,7 @@ def gumbel_muzero_policy(
     score = halving.halving_score(considered, gumbel, logits, q, visits)
     return PolicyOutput(
         action=jnp.argmax(jnp.where(valid, score, -jnp.inf), axis=-1).astype(jnp.int32),
-        action_weights=jax.nn.softmax(logits + q, axis=-1, where=valid),
+        action_weights=jnp.where(valid, jax.nn.softmax(jnp.where(valid, logits + q, lowest), axis=-1), 0.0),
         search_tree=tree,
     )
 
@@ -166,22 +167,16 @@ def gumbel_muzero_policy(
 def sample_visits(key: jax.Array, visits: jax.Array, temperature: float | jax.Array) -> jax.Array:
     """An action int32 `[B]` drawn in proportion to `visits ** (1 / temperature)`; 0 takes the most visited.
 
-    `temperature` is a number or `[B]`.
+    `temperature` is a number or `[B]`. Equally visited actions are equally likely at temperature 0 too, and
+    action 0 stands for a row without visits.
     """
-    temperature = jnp.broadcast_to(jnp.asarray(temperature, jnp.float32), visits.shape[:1])
-    log_visits = jnp.where(visits > 0, jnp.log(jnp.maximum(visits, 1).astype(jnp.float32)), -jnp.inf)
-    scaled = log_visits / jnp.maximum(temperature, 1e-6)[:, None]
-    drawn = jax.random.categorical(key, scaled)
-    return jnp.where(temperature > 0, drawn, jnp.argmax(visits, axis=-1)).astype(jnp.int32)
+    temperature = jnp.broadcast_to(jnp.asarray(temperature, jnp.float32), visits.shape[:1])[:, None]
+    log_visits = jnp.log(jnp.maximum(visits, 1).astype(jnp.float32)) / jnp.maximum(temperature, 1e-6)
+    most = visits == jnp.max(visits, axis=-1, keepdims=True)
+    logits = jnp.where(temperature > 0, log_visits, jnp.where(most, 0.0, -jnp.inf))
+    return jax.random.categorical(key, jnp.where(visits > 0, logits, -jnp.inf)).astype(jnp.int32)
 
 
 def root_row(tree: Tree) -> Row:
     """The roots' row, for rules applied after the search."""
-    return make_row(tree.rows[: tree.num_trees], tree.offset)
-
-
-def _masked(logits: jax.Array, invalid_actions: jax.Array | None) -> jax.Array:
-    logits = logits.astype(jnp.float32)
-    if invalid_actions is None:
-        return logits
-    return jnp.where(invalid_actions.astype(bool), -jnp.inf, logits)
+    return make_row(tree.rows[: tree.num_trees])

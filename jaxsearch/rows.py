@@ -8,6 +8,10 @@ A row holds one number per action for each statistic. Two layouts, one interface
 - many actions: each statistic is one array `[R, A]`, and a number per node is `[R, 1]`, ready to broadcast.
 
 A selection rule written with `each`, `total`, `largest` and `smallest` runs on both.
+
+Equal scores are common: all actions of a new node under a uniform policy. Noise small enough to change
+nothing else would not decide fairly between them: beside a score, float32 has room for only a few steps of
+it, and the first action would win too often. So ties are broken exactly, by a code of each action.
 """
 
 from __future__ import annotations
@@ -20,11 +24,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-__all__ = ["UNROLL", "PerAction", "Row", "argmax"]
+__all__ = ["UNROLL", "PerAction", "Row", "argmax", "tie_codes"]
 
 UNROLL = 16
 """Up to so many actions, rows are unrolled."""
+
+_NO_CODE = 2.0**24
 
 PerAction = Any
 """One number per action: a tuple of A arrays `[R]`, or an array `[R, A]`."""
@@ -38,7 +45,6 @@ class Row:
         visits: per action, how often it was chosen (float32, whole numbers).
         value_sums: per action, the sum of the returns backed up through it, for the node's mover.
         priors: per action, its prior probability; zero exactly where the action is illegal.
-        tie_break: per action, uniform in [0, 1), fixed for the whole search.
         value: per node, the evaluator's value of it, for its mover.
         total_visits: per node, the sum of `visits`.
         total_value: per node, the sum of `value_sums`.
@@ -47,7 +53,6 @@ class Row:
     visits: PerAction
     value_sums: PerAction
     priors: PerAction
-    tie_break: PerAction
     value: jax.Array
     total_visits: jax.Array
     total_value: jax.Array
@@ -56,6 +61,11 @@ class Row:
     def unrolled(self) -> bool:
         """Whether this row's statistics are tuples of A arrays."""
         return isinstance(self.visits, tuple)
+
+    @property
+    def num_actions(self) -> int:
+        """A."""
+        return len(self.visits) if self.unrolled else self.visits.shape[-1]
 
     def each(self, function: Callable[..., jax.Array], *columns: PerAction) -> PerAction:
         """Applies an elementwise function action by action; it may close over numbers per node."""
@@ -97,19 +107,46 @@ def columns(array: jax.Array, *, unrolled: bool) -> PerAction:
     return tuple(array[..., action] for action in range(array.shape[-1]))
 
 
-def argmax(scores: PerAction) -> jax.Array:
-    """The action with the highest score, int32 `[R]`; the first of equals."""
+def tie_codes(seeds: jax.Array | None, num_actions: int) -> PerAction:
+    """One number per action that decides between equal scores: the lowest wins.
+
+    Whole numbers below 2^24 (exact in float32): a hash of the tree's seed above, the action's number below.
+
+    Args:
+        seeds: random uint32 `[R]`; without them the codes are the actions' numbers.
+        num_actions: A.
+    """
+    actions = np.arange(num_actions, dtype=np.uint32)
+    if seeds is None:
+        codes = actions.astype(np.float32)
+        return tuple(codes) if num_actions <= UNROLL else codes[None]
+    shift = (num_actions - 1).bit_length()
+    keys = actions * np.uint32(0x9E3779B9)
+
+    def code(key: np.ndarray, action: np.ndarray, seed: jax.Array) -> jax.Array:
+        mixed = (seed ^ key) * np.uint32(0x85EBCA6B)
+        mixed = mixed >> (8 + shift) << shift | action
+        return mixed.astype(jnp.int32).astype(jnp.float32)  # conversion from unsigned is slow on CPU
+
+    if num_actions <= UNROLL:
+        return tuple(code(keys[a], actions[a], seeds) for a in range(num_actions))
+    return code(keys[None], actions[None], seeds[:, None])
+
+
+def argmax(scores: PerAction, codes: PerAction) -> jax.Array:
+    """The action with the highest score, int32 `[R]`; of equals, the one with the lowest of `tie_codes`.
+
+    Scores that are not numbers give some action: an index never leaves its table.
+    """
     if isinstance(scores, tuple):
-        best, action = scores[0], jnp.zeros(scores[0].shape, jnp.int32)
-        for candidate, score in enumerate(scores[1:], start=1):
-            better = score > best
+        best, winner, num_actions = scores[0], codes[0], len(scores)
+        for score, code in zip(scores[1:], codes[1:], strict=True):
+            better = (score > best) | ((score == best) & (code < winner))
             best = jnp.where(better, score, best)
-            action = jnp.where(better, candidate, action)
-        return action
-    # XLA's own argmax reduces (value, index) pairs in scalar code on CPU: 250 ns for a row of 65
-    # against 20 ns for two plain reductions, the second over indices kept as floats.
-    num_actions = scores.shape[-1]
-    index = jnp.arange(num_actions, dtype=jnp.float32)
-    hit = scores == jnp.max(scores, axis=-1, keepdims=True)
-    first = jnp.min(jnp.where(hit, index, float(num_actions - 1)), axis=-1)
-    return first.astype(jnp.int32)
+            winner = jnp.where(better, code, winner)
+    else:
+        # XLA's own argmax reduces (value, index) pairs in scalar code on CPU: 250 ns for a row of 65
+        # against 20 ns for two plain reductions, the second over numbers kept as floats.
+        best, num_actions = jnp.max(scores, axis=-1, keepdims=True), scores.shape[-1]
+        winner = jnp.min(jnp.where(scores < best, _NO_CODE, codes), axis=-1)
+    return winner.astype(jnp.int32) & ((1 << (num_actions - 1).bit_length()) - 1)

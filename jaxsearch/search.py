@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxsearch import rows
 from jaxsearch.storage import Packer
 from jaxsearch.tree import EXTRA_COLUMNS, NO_NODE, Tree, ended, first_rows, make_row, node_number
-from jaxsearch.types import Params, RecurrentFn, RootFnOutput
+from jaxsearch.types import Params, RecurrentFn, RecurrentFnOutput, RootFnOutput, State
 
-__all__ = ["RootRule", "Rule", "prior_probabilities", "search"]
+__all__ = ["RootRule", "Rule", "mask_invalid", "prior_probabilities", "search"]
 
 Rule = Callable[[rows.Row], rows.PerAction]
 """Scores the actions of each row; see `selection.py`."""
@@ -32,6 +33,10 @@ RootRule = Callable[[rows.Row, jax.Array], rows.PerAction]
 """The same for the root; the second argument is the number of simulations done (int32 `[]`)."""
 
 _MAX_SIMULATIONS = 1 << 24
+
+_MAX_NUMBERS = 1 << 31
+
+_ZERO = np.int32(0)  # a plain 0 is int64 where 64-bit numbers are on
 
 _STRIDE = 2
 """Levels handled by one turn of the loops: more makes fewer kernels, but pads short paths (1 to 8 tried)."""
@@ -58,6 +63,7 @@ def search(
     root_rule: RootRule | None = None,
     invalid_actions: jax.Array | None = None,
     max_depth: int | None = None,
+    random_ties: bool = True,
 ) -> Tree:
     """Searches B trees in one program.
 
@@ -70,33 +76,37 @@ def search(
         num_simulations: S; each adds at most one node per tree.
         rule: scores actions at inner nodes, and at the root unless `root_rule` is given.
         root_rule: scores actions at the root.
-        invalid_actions: bool `[B, A]`, actions barred at the root. Below it, an action whose prior logit is
-            so low that its probability is zero is never chosen.
+        invalid_actions: bool `[B, A]`, actions barred at the root; see `mask_invalid`. Below it, an action
+            whose prior logit is -1e8 or less is never chosen.
         max_depth: edges from the root at which a descent stops; S by default.
+        random_ties: decide between equal scores at random, in one way for the whole of a tree; else the first
+            action wins.
 
     Returns:
         The finished tree; `tree.summary()` has the root's statistics.
 
     Raises:
-        ValueError: a number of simulations outside 1..2^24, or inputs whose shapes do not agree.
+        ValueError: a number of simulations outside 1..2^24, a tree too large for 32-bit indices, inputs whose
+            shapes do not agree, or a state that differs in kind from the roots'.
     """
     _check(root, num_simulations, invalid_actions, max_depth)
     max_depth = num_simulations if max_depth is None else min(max_depth, num_simulations)
     limit = max_depth if max_depth < num_simulations else None  # no tree is deeper than S anyway
     tie_key, key = jax.random.split(key)
-    tree = _plant(tie_key, root, num_simulations, invalid_actions)
+    tree = _plant(tie_key if random_ties else None, root, num_simulations, invalid_actions)
     num_trees = tree.num_trees
     stride = min(_STRIDE, max_depth)
-    choose = _Choice(tree.offset, rule, root_rule)
+    choose = _Choice(tree.tie_seeds, rule, root_rule)
     roots = jnp.arange(num_trees, dtype=jnp.int32)
 
     def simulate(simulation: jax.Array, carry: tuple[Tree, jax.Array, jax.Array]) -> Any:
         tree, path, passed = carry
+        simulation = simulation.astype(jnp.int32)  # int64 where 64-bit numbers are on
         cursor = _descend(tree, path, roots, stride=stride, limit=limit)
         simulation_key = jax.random.fold_in(key, simulation)
         tree, value = _expand(params, simulation_key, tree, recurrent_fn, cursor.leaf, simulation + 1, choose)
         tree, passed = _back_up(tree, passed, cursor, value, stride=stride)
-        tree = _renew(tree, passed, jnp.sum(cursor.length), choose)
+        tree = _renew(tree, passed, jnp.sum(cursor.length, dtype=jnp.int32), choose)
         if root_rule is not None:
             tree = choose.at_root(tree, simulation + 1)
         return tree, cursor.path, passed
@@ -112,25 +122,28 @@ def search(
 class _Choice(NamedTuple):
     """What selection does at given nodes."""
 
-    offset: jax.Array
+    tie_seeds: jax.Array | None
     rule: Rule
     root_rule: RootRule | None
 
     def __call__(self, table: jax.Array, nodes: jax.Array) -> jax.Array:
         """The action chosen at R nodes, int32 `[R]`, from their rows `[R, W]`."""
-        row = make_row(table, _take(self.offset, nodes % self.offset.shape[0]))
-        return self._best(row, self.rule(row))
+        row = make_row(table)
+        seeds = self.tie_seeds
+        seeds = seeds if seeds is None else _take(seeds, nodes % seeds.shape[0])
+        return self._best(row, self.rule(row), seeds)
 
     def at_root(self, tree: Tree, simulation: jax.Array) -> Tree:
         """The tree with the roots' choices renewed."""
-        row = make_row(tree.rows[: tree.num_trees], self.offset)
+        row = make_row(tree.rows[: tree.num_trees])
         scores = self.rule(row) if self.root_rule is None else self.root_rule(row, simulation)
-        choice = jax.lax.dynamic_update_slice(tree.choice, self._best(row, scores), (0,))
-        return _replace(tree, choice=choice)
+        best = self._best(row, scores, self.tie_seeds)
+        return _replace(tree, choice=jax.lax.dynamic_update_slice(tree.choice, best, (0,)))
 
-    def _best(self, row: rows.Row, scores: rows.PerAction) -> jax.Array:
+    def _best(self, row: rows.Row, scores: rows.PerAction, seeds: jax.Array | None) -> jax.Array:
         # XLA computes this once per reader, so callers give it one: the write into `choice`.
-        return rows.argmax(row.each(lambda s, p: jnp.where(p > 0, s, -jnp.inf), scores, row.priors))
+        legal = row.each(lambda s, p: jnp.where(p > 0, s, -jnp.inf), scores, row.priors)
+        return rows.argmax(legal, rows.tie_codes(seeds, row.num_actions))
 
 
 def _descend(tree: Tree, path: jax.Array, roots: jax.Array, *, stride: int, limit: int | None) -> _Cursor:
@@ -141,13 +154,13 @@ def _descend(tree: Tree, path: jax.Array, roots: jax.Array, *, stride: int, limi
         for level in range(stride):
             levels.append(node)
             on = node >= 0
-            leaf, length = jnp.where(on, node, leaf), length + on
+            leaf, length = jnp.where(on, node, leaf), length + on.astype(jnp.int32)
             if limit is not None:
                 on &= cursor.depth + level + 1 < limit
             here = jnp.maximum(node, 0)
             child = _take(tree.children, here * tree.num_actions + _take(tree.choice, here))
             node = jnp.where(on, jnp.maximum(child, NO_NODE), NO_NODE)
-        path = jax.lax.dynamic_update_slice(cursor.path, jnp.stack(levels), (cursor.depth, 0))
+        path = jax.lax.dynamic_update_slice(cursor.path, jnp.stack(levels), (cursor.depth, _ZERO))
         return _Cursor(node, leaf, length, cursor.depth + stride, path)
 
     start = _Cursor(roots, roots, jnp.zeros_like(roots), jnp.int32(0), path)
@@ -172,6 +185,7 @@ def _expand(
     action = _take(tree.choice, leaf)
     packed = {name: _take(table.reshape(-1, table.shape[-1]), leaf) for name, table in tree.states.items()}
     step, state = recurrent_fn(params, key, action, tree.packer.unpack(packed))
+    _check_step(step, state, tree)
     discount = step.discount.astype(jnp.float32)
     value = jnp.where(discount == 0, 0.0, step.value.astype(jnp.float32))
     priors = prior_probabilities(step.prior_logits)
@@ -184,13 +198,13 @@ def _expand(
     new_states = tree.packer.pack(state)
     tree = _replace(
         tree,
-        rows=jax.lax.dynamic_update_slice(tree.rows, new_rows, (index * b, 0)),
+        rows=jax.lax.dynamic_update_slice(tree.rows, new_rows, (index * b, _ZERO)),
         children=tree.children.at[edge].set(
             child, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False
         ),
         choice=jax.lax.dynamic_update_slice(tree.choice, choose(new_rows, numbers), (index * b,)),
         states={
-            name: jax.lax.dynamic_update_slice(table, new_states[name][None], (index, 0, 0))
+            name: jax.lax.dynamic_update_slice(table, new_states[name][None], (index, _ZERO, _ZERO))
             for name, table in tree.states.items()
         },
     )
@@ -209,7 +223,7 @@ def _back_up(
 
     def up(carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         level, returns, table, passed = carry
-        path = jax.lax.dynamic_slice(cursor.path, (level, 0), (stride, tree.num_trees))
+        path = jax.lax.dynamic_slice(cursor.path, (level, _ZERO), (stride, tree.num_trees))
         on, node = path >= 0, jnp.maximum(path, 0)
         action = _take(tree.choice, node)
         child = node_number(_take(tree.children, node * a + action))
@@ -228,7 +242,7 @@ def _back_up(
             places += [start + 3 * a + 3, start + 3 * a + 4]  # the totals
         added = [jnp.ones_like(along), along] * (len(places) // 2)
         table = table.at[jnp.stack(places)].add(jnp.stack(added), mode="drop", wrap_negative_indices=False)
-        slot = ends - 1 - level - jnp.arange(stride, dtype=jnp.int32)[:, None]
+        slot = (ends - 1 - level)[None] - jnp.arange(stride, dtype=jnp.int32)[:, None]
         passed = passed.at[jnp.where(on, slot, passed.size)].set(
             node, mode="drop", wrap_negative_indices=False
         )
@@ -274,15 +288,27 @@ def prior_probabilities(logits: jax.Array) -> jax.Array:
     return weights / jnp.maximum(jnp.sum(weights, axis=-1, keepdims=True), 1e-30)
 
 
+def mask_invalid(logits: jax.Array, invalid_actions: jax.Array | None) -> jax.Array:
+    """Float32 logits `[B, A]`, -inf at barred actions.
+
+    Where every action that is not barred has a logit of -1e8 or less (a network that puts all its mass on
+    illegal moves), they are made equal: a search needs an action to take.
+    """
+    logits = logits.astype(jnp.float32)
+    if invalid_actions is None:
+        return logits
+    valid = ~invalid_actions.astype(bool)
+    none_left = ~jnp.any(valid & (logits > -1e8), axis=-1, keepdims=True)
+    return jnp.where(valid, jnp.where(none_left, 0.0, logits), -jnp.inf)
+
+
 def _plant(
-    key: jax.Array, root: RootFnOutput, num_simulations: int, invalid_actions: jax.Array | None
+    key: jax.Array | None, root: RootFnOutput, num_simulations: int, invalid_actions: jax.Array | None
 ) -> Tree:
     """Trees with nothing but their roots."""
     b, a = root.prior_logits.shape
     n = num_simulations + 1
-    logits = root.prior_logits.astype(jnp.float32)
-    if invalid_actions is not None:
-        logits = jnp.where(invalid_actions.astype(bool), -jnp.inf, logits)
+    logits = mask_invalid(root.prior_logits, invalid_actions)
     packer = Packer.of(root.embedding)
     value = root.value.astype(jnp.float32)
     first = first_rows(prior_probabilities(logits), value, jnp.zeros_like(value), jnp.ones_like(value))
@@ -294,7 +320,7 @@ def _plant(
             name: jnp.zeros((n, *part.shape), part.dtype).at[0].set(part)
             for name, part in packer.pack(root.embedding).items()
         },
-        offset=jax.random.uniform(key, (b,)),
+        tie_seeds=key if key is None else jax.random.bits(key, (b,), jnp.uint32),
         num_trees=b,
         num_actions=a,
         packer=packer,
@@ -325,7 +351,28 @@ def _check(
             )
     if not 1 <= num_simulations < _MAX_SIMULATIONS:
         raise ValueError(f"num_simulations is {num_simulations}; expected 1 to {_MAX_SIMULATIONS - 1}")
+    numbers = (num_simulations + 1) * b * (3 * a + EXTRA_COLUMNS)
+    if numbers >= _MAX_NUMBERS:
+        raise ValueError(
+            f"{b} trees of {num_simulations} simulations and {a} actions hold {numbers} numbers; expected "
+            f"fewer than {_MAX_NUMBERS} (32-bit indices): search fewer trees at once"
+        )
     if invalid_actions is not None and invalid_actions.shape != (b, a):
         raise ValueError(f"invalid_actions has shape {invalid_actions.shape}; expected ({b}, {a})")
     if max_depth is not None and max_depth < 1:
         raise ValueError(f"max_depth is {max_depth}; expected at least 1")
+
+
+def _check_step(step: RecurrentFnOutput, state: State, tree: Tree) -> None:
+    """A state of another kind would be stored as bits and read back as nonsense."""
+    b, a = tree.num_trees, tree.num_actions
+    for name, shape in {"prior_logits": (b, a), "value": (b,), "reward": (b,), "discount": (b,)}.items():
+        got = jnp.shape(getattr(step, name))
+        if got != shape:
+            raise ValueError(f"recurrent_fn returned {name} of shape {got}; expected {shape}")
+    packer = Packer.of(state)
+    if packer != tree.packer:
+        raise ValueError(
+            f"recurrent_fn returned a state of {packer.describe()}; expected the structure, shapes and "
+            f"dtypes of root.embedding, {tree.packer.describe()}"
+        )

@@ -1,7 +1,7 @@
 """Selection rules: pure functions from a node's row to a score per action; the search takes the highest.
 
 Each rule is written on `Row`, so the same text serves few actions and many. Illegal actions (prior zero)
-are masked by the search, not here.
+are masked by the search, not here, and it is the search that decides between equal scores.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["FirstPlay", "completed_qvalues", "gumbel_interior", "muzero_puct", "
 
 FirstPlay = Literal["zero", "parent", "reduction", "loss"]
 
-_TIE = 1e-7
-"""Scale of the tie-break: far below any difference that means something."""
+_UNTRIED = 1e9
+"""Above every score of an action that was tried."""
 
 
 def node_value(row: Row) -> jax.Array:
@@ -46,10 +46,10 @@ def muzero_puct(row: Row, *, pb_c_init: float = 1.25, pb_c_base: float = 19652.0
     scale = 1.0 / jnp.maximum(jnp.maximum(value, row.largest(q)) - low, 1e-8)
     exploration = jnp.sqrt(visits) * (pb_c_init + jnp.log((visits + pb_c_base + 1.0) / pb_c_base))
 
-    def score(n: jax.Array, q: jax.Array, p: jax.Array, tie: jax.Array) -> jax.Array:
-        return jnp.where(n > 0, (q - low) * scale, 0.0) + exploration * p / (n + 1.0) + _TIE * tie
+    def score(n: jax.Array, q: jax.Array, p: jax.Array) -> jax.Array:
+        return jnp.where(n > 0, (q - low) * scale, 0.0) + exploration * p / (n + 1.0)
 
-    return row.each(score, row.visits, q, row.priors, row.tie_break)
+    return row.each(score, row.visits, q, row.priors)
 
 
 def puct(
@@ -72,13 +72,7 @@ def puct(
     visits = 1.0 + row.total_visits
     exploration = jnp.sqrt(visits) * (c_init + jnp.log((visits + c_base + 1.0) / c_base))
     q = qvalues(row, _first_play_value(row, first_play, first_play_reduction))
-    return row.each(
-        lambda n, q, p, tie: q + exploration * p / (n + 1.0) + _TIE * tie,
-        row.visits,
-        q,
-        row.priors,
-        row.tie_break,
-    )
+    return row.each(lambda n, q, p: q + exploration * p / (n + 1.0), row.visits, q, row.priors)
 
 
 def uct(row: Row, *, c: float = 1.0) -> PerAction:
@@ -92,12 +86,12 @@ def uct(row: Row, *, c: float = 1.0) -> PerAction:
     """
     log_visits = jnp.log(1.0 + row.total_visits)
 
-    def score(n: jax.Array, w: jax.Array, tie: jax.Array) -> jax.Array:
+    def score(n: jax.Array, w: jax.Array) -> jax.Array:
         inverse = 1.0 / jnp.maximum(n, 1.0)
         tried = w * inverse + 2.0 * c * jnp.sqrt(log_visits * inverse)
-        return jnp.where(n > 0, tried + _TIE * tie, 1e6 * (1.0 + tie))
+        return jnp.where(n > 0, tried, _UNTRIED)
 
-    return row.each(score, row.visits, row.value_sums, row.tie_break)
+    return row.each(score, row.visits, row.value_sums)
 
 
 def completed_qvalues(
@@ -146,9 +140,7 @@ def gumbel_interior(row: Row, **options: float | bool) -> PerAction:
     improved = row.each(lambda q, p: p * jnp.exp(q - shift), q, row.priors)
     per_weight = 1.0 / jnp.maximum(row.total(improved), 1e-30)
     per_visit = 1.0 / (1.0 + row.total_visits)
-    return row.each(
-        lambda i, n, tie: i * per_weight - n * per_visit + _TIE * tie, improved, row.visits, row.tie_break
-    )
+    return row.each(lambda i, n: i * per_weight - n * per_visit, improved, row.visits)
 
 
 def _first_play_value(row: Row, first_play: FirstPlay, reduction: float) -> jax.Array:

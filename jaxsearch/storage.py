@@ -54,6 +54,13 @@ class Packer:
             slots.append(_Slot(group, start, size, words.shape[1:], dtype, is_key))
         return cls(treedef, tuple(slots))
 
+    def describe(self) -> str:
+        """The structure and the leaves in words, for error messages."""
+        leaves = ", ".join(
+            f"{slot.dtype}[B{''.join(f', {size}' for size in slot.shape)}]" for slot in self.slots
+        )
+        return f"{self.treedef} with leaves ({leaves})"
+
     def pack(self, tree: Any) -> dict[str, jax.Array]:
         """The leaves of `tree` as `{group: [B, F]}`."""
         groups: dict[str, list[jax.Array]] = {}

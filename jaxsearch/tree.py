@@ -14,11 +14,12 @@ and value sums together.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxsearch import rows
 from jaxsearch.storage import Packer
@@ -37,7 +38,7 @@ def ended(node: jax.Array) -> jax.Array:
 
 
 def node_number(child: jax.Array) -> jax.Array:
-    """The node that an entry of `Tree.children` stands for; 0 for `NO_NODE`."""
+    """The node that an entry of `Tree.children` stands for; `NO_NODE` where it is that."""
     return jnp.maximum(child, -2 - child)
 
 
@@ -68,7 +69,8 @@ class Tree:
             `ended(child)`, a number below that, where the game is over and a descent stops.
         choice: int32 `[N * B]`, the action that selection would take at each node now.
         states: the nodes' states, packed: arrays `[N, B, F]`.
-        offset: float32 `[B]`, uniform in [0, 1): decides between actions of equal score.
+        tie_seeds: uint32 `[B]`, from which `rows.tie_codes` decides between equal scores; None if the first
+            of equal actions wins.
         num_trees, num_actions: B and A.
         packer: unpacks `states`.
     """
@@ -77,7 +79,7 @@ class Tree:
     children: jax.Array
     choice: jax.Array
     states: dict[str, jax.Array]
-    offset: jax.Array
+    tie_seeds: jax.Array | None
     num_trees: int = dataclasses.field(metadata={"static": True})
     num_actions: int = dataclasses.field(metadata={"static": True})
     packer: Packer = dataclasses.field(metadata={"static": True})
@@ -137,23 +139,18 @@ def first_rows(priors: jax.Array, value: jax.Array, reward: jax.Array, discount:
     return jnp.concatenate([zeros, priors, extra], axis=-1)
 
 
-def make_row(table: jax.Array, offset: jax.Array) -> rows.Row:
-    """Splits table rows `[R, W]` into the view that selection rules read.
-
-    `offset` `[R]` in [0, 1) is the tree's own; from it and the action's number follows the tie-break.
-    """
+def make_row(table: jax.Array) -> rows.Row:
+    """Splits table rows `[R, W]` into the view that selection rules read."""
     a = (table.shape[-1] - EXTRA_COLUMNS) // 3
     unrolled = a <= rows.UNROLL
     visits, value_sums, priors = (
         rows.columns(table[..., k * a : (k + 1) * a], unrolled=unrolled) for k in range(3)
     )
-    # Multiples of the golden ratio: for a random offset, each of several actions is as likely to come first.
-    steps = np.modf(np.arange(a) * 0.6180339887)[0].astype(np.float32)
     if unrolled:
-        shifted = tuple(offset + step for step in steps)
-        value, total_visits, total_value = table[..., 3 * a], sum(visits), sum(value_sums)
+        value = table[..., 3 * a]
+        total_visits, total_value = (
+            functools.reduce(operator.add, column) for column in (visits, value_sums)
+        )
     else:
-        shifted = offset[..., None] + steps
         value, total_visits, total_value = (table[..., 3 * a + k : 3 * a + k + 1] for k in (0, 3, 4))
-    tie_break = tuple(x - jnp.floor(x) for x in shifted) if unrolled else shifted - jnp.floor(shifted)
-    return rows.Row(visits, value_sums, priors, tie_break, value, total_visits, total_value)
+    return rows.Row(visits, value_sums, priors, value, total_visits, total_value)

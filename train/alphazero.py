@@ -64,6 +64,7 @@ class AlphaZero:
             jax.random.fold_in(key, _GAMES),
             config.selfplay.games,
             opening_plies=config.selfplay.random_opening_plies,
+            opening_share=config.selfplay.random_opening_share,
         )
         return State(
             seed=key,

@@ -9,9 +9,7 @@ The sides take turns, so that a busy machine slows both.
 from __future__ import annotations
 
 import dataclasses
-import math
-import statistics
-import time
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,32 +19,25 @@ import numpy as np
 
 import games_jax
 from games_jax.game import Game, num_bytes
+from train import timing
 
 DEFAULT_GAMES = ("tic_tac_toe", "connect_four", "othello")
 _BLOCK = 16  # actions compared at once by the choice
-_TIMED_SECONDS = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
-class Side:
+class Library:
     """One library's figures for one game.
 
     Attributes:
-        steps_per_second: one figure a repeat.
-        compile_seconds: of the first call, with whatever compilation cache is on.
+        speed: steps per second, and compile time.
         state_bytes: of one state.
         finished: games that ended in one run: the same on both sides where the rules are.
     """
 
-    steps_per_second: tuple[float, ...]
-    compile_seconds: float
+    speed: timing.Side
     state_bytes: int
     finished: int
-
-    @property
-    def median(self) -> float:
-        """The middle figure."""
-        return statistics.median(self.steps_per_second)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,22 +46,8 @@ class Row:
 
     game: str
     batch: int
-    ours: Side
-    pgx: Side | None
-
-    @property
-    def ratio(self) -> float | None:
-        """Our median over pgx's."""
-        return self.ours.median / self.pgx.median if self.pgx else None
-
-    @property
-    def ratio_range(self) -> tuple[float, float] | None:
-        """Least and greatest ratio of the two sides' runs that followed each other."""
-        if self.pgx is None:
-            return None
-        pairs = zip(self.ours.steps_per_second, self.pgx.steps_per_second, strict=True)
-        ratios = [a / b for a, b in pairs]
-        return min(ratios), max(ratios)
+    ours: Library
+    pgx: Library | None
 
 
 def bench_games(
@@ -102,13 +79,15 @@ def table(rows: Sequence[Row]) -> str:
     head += f"{'compile, s':>14}{'bytes':>12}"
     lines = [head]
     for row in rows:
-        ratio, compiled, size = "", f"{row.ours.compile_seconds:.1f}", f"{row.ours.state_bytes}"
-        if row.pgx is not None and row.ratio_range is not None:
-            low, high = row.ratio_range
-            ratio = f"{row.ratio:.1f} ({low:.1f}-{high:.1f})"
-            compiled += f" / {row.pgx.compile_seconds:.1f}"
+        ratio, theirs = "", "-"
+        compiled, size = f"{row.ours.speed.compile_seconds:.1f}", f"{row.ours.state_bytes}"
+        if row.pgx is not None:
+            ratio, theirs = timing.ratio(row.ours.speed, row.pgx.speed), timing.spread(row.pgx.speed, 1e6)
+            compiled += f" / {row.pgx.speed.compile_seconds:.1f}"
             size += f" / {row.pgx.state_bytes}"
-        line = f"{row.game:<18}{row.batch:>6}  {_spread(row.ours):>22}{_spread(row.pgx):>22}{ratio:>20}"
+        line = (
+            f"{row.game:<18}{row.batch:>6}  {timing.spread(row.ours.speed, 1e6):>22}{theirs:>22}{ratio:>20}"
+        )
         lines.append(line + f"{compiled:>14}{size:>12}")
     return "\n".join([*lines, "medians (least-greatest); compile and bytes: ours / pgx"])
 
@@ -160,15 +139,7 @@ def _maximum(arrays: list[jax.Array]) -> jax.Array:
     return best
 
 
-def _spread(side: Side | None) -> str:
-    if side is None:
-        return "-"
-    low, high = min(side.steps_per_second) / 1e6, max(side.steps_per_second) / 1e6
-    return f"{side.median / 1e6:.2f} ({low:.2f}-{high:.2f})"
-
-
 _Functions = tuple[Callable[..., Any], ...]
-_Run = tuple[Callable[..., Any], Any]  # the compiled loop and its start
 
 
 def _loop(functions: _Functions, start: Any) -> Callable[[Any, jax.Array], Any]:
@@ -220,38 +191,16 @@ def _theirs(name: str, batch: int) -> tuple[_Functions, Any] | None:
 def _bench(name: str, *, batch: int, steps: int, repeats: int, seed: int) -> Row:
     game = games_jax.make(name)
     ranking = jnp.asarray(rankings(game.num_actions, steps=steps, batch=batch, seed=seed))
-    sides = {"ours": _ours(game, batch), "pgx": _theirs(name, batch)}
-    sizes = {"ours": num_bytes(game), "pgx": 0}
-    runs: dict[str, _Run] = {}
-    compiled: dict[str, float] = {}
-    times: dict[str, list[float]] = {}
-    for side, parts in sides.items():
-        if parts is None:
-            continue
-        functions, start = parts
-        runs[side] = (_loop(functions, start), start)
-        sizes[side] = sizes[side] or sum(leaf.nbytes // batch for leaf in jax.tree.leaves(start))
-        compiled[side] = _seconds(runs[side], ranking)
-        times[side] = []
-    # A run of ours may last a millisecond; the clock should see a good part of a second.
-    in_a_row = {side: math.ceil(_TIMED_SECONDS / _seconds(run, ranking)) for side, run in runs.items()}
-    for _ in range(repeats):
-        for side, run in runs.items():
-            times[side].append(batch * steps / _seconds(run, ranking, times=in_a_row[side]))
-    done = {
-        side: Side(tuple(times[side]), compiled[side], sizes[side], int(loop(start, ranking)[1].sum()))
-        for side, (loop, start) in runs.items()
-    }
-    return Row(game.name, batch, done["ours"], done.get("pgx"))
-
-
-def _seconds(run: _Run, ranking: jax.Array, *, times: int = 1) -> float:
-    """Seconds of one run, as the mean of several in a row."""
-    loop, start = run
-    begin = time.perf_counter()
-    for _ in range(times):
-        jax.block_until_ready(loop(start, ranking))
-    return (time.perf_counter() - begin) / times
+    libraries = [side for side in (_ours(game, batch), _theirs(name, batch)) if side is not None]
+    programs = [functools.partial(_loop(functions, start), start, ranking) for functions, start in libraries]
+    speeds = timing.take_turns(programs, work=batch * steps, repeats=repeats)
+    sizes = [num_bytes(game)]
+    sizes += [sum(leaf.nbytes // batch for leaf in jax.tree.leaves(start)) for _, start in libraries[1:]]
+    done = [
+        Library(speed, size, int(program()[1].sum()))
+        for speed, size, program in zip(speeds, sizes, programs, strict=True)
+    ]
+    return Row(game.name, batch, done[0], done[1] if len(done) > 1 else None)
 
 
 if __name__ == "__main__":

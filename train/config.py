@@ -125,6 +125,12 @@ class SelfplayConfig:
         default=0,
         minimum=0,
     )
+    random_opening_share: float = setting(
+        "Share of the games that start so; the others start at the beginning.",
+        default=1.0,
+        minimum=0,
+        maximum=1,
+    )
 
 
 @settings

@@ -77,11 +77,17 @@ def make_search(
     )
 
 
-def new_games(game: Game, key: jax.Array, count: int, *, opening_plies: int) -> Games:
-    """`count` fresh games, each advanced by 0 to `opening_plies` random plies that do not end it."""
-    init_key, length_key, move_key = jax.random.split(key, 3)
+def new_games(
+    game: Game, key: jax.Array, count: int, *, opening_plies: int, opening_share: float = 1.0
+) -> Games:
+    """`count` fresh games; `opening_share` of them are advanced by random plies that do not end them.
+
+    The number of these plies is uniform in 0 to `opening_plies`, their moves among the legal ones.
+    """
+    init_key, share_key, length_key, move_key = jax.random.split(key, 4)
     states = jax.vmap(game.init)(jax.random.split(init_key, count))
     lengths = jax.random.randint(length_key, (count,), 0, opening_plies + 1)
+    lengths = jnp.where(jax.random.uniform(share_key, (count,)) < opening_share, lengths, 0)
     noise = jax.random.uniform(move_key, (opening_plies, count, game.num_actions))
 
     def advance(games: Games, noise: jax.Array) -> tuple[Games, None]:
@@ -128,7 +134,13 @@ def play(
             over=over,
             lengths=games.plies + 1,
         )
-        fresh = new_games(game, new_key, count, opening_plies=settings.random_opening_plies)
+        fresh = new_games(
+            game,
+            new_key,
+            count,
+            opening_plies=settings.random_opening_plies,
+            opening_share=settings.random_opening_share,
+        )
         return select(over, fresh, Games(moved, games.plies + 1)), step
 
     return jax.lax.scan(ply, games, jax.random.split(key, settings.plies_per_iteration))

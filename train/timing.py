@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,9 @@ from typing import Any
 import jax
 
 __all__ = ["Side", "ratio", "ratio_range", "spread", "take_turns"]
+
+MIN_SECONDS = 0.2
+"""Shorter runs say more about the clock and the scheduler than about the program."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,13 +41,14 @@ def take_turns(programs: Sequence[Callable[[], Any]], *, work: float, repeats: i
     Args:
         programs: jitted functions without arguments; the first call of each compiles it.
         work: what one call does, in the unit of the rates.
-        repeats: timed calls of each, after the first call.
+        repeats: timed runs of each; a run is as many calls as fill `MIN_SECONDS`.
     """
     first = [_seconds(program) for program in programs]
+    calls = [math.ceil(MIN_SECONDS / _seconds(program)) for program in programs]
     times: list[list[float]] = [[] for _ in programs]
     for _ in range(repeats):
-        for program, taken in zip(programs, times, strict=True):
-            taken.append(_seconds(program))
+        for program, count, taken in zip(programs, calls, times, strict=True):
+            taken.append(_seconds(program, count))
     return [
         Side(tuple(work / t for t in taken), max(start - min(taken), 0.0))
         for start, taken in zip(first, times, strict=True)
@@ -69,7 +74,9 @@ def ratio(ours: Side, theirs: Side) -> str:
     return f"{ours.median / theirs.median:.1f} ({low:.1f}-{high:.1f})"
 
 
-def _seconds(program: Callable[[], Any]) -> float:
+def _seconds(program: Callable[[], Any], calls: int = 1) -> float:
+    """Seconds of one call, as the mean of several in a row."""
     start = time.perf_counter()
-    jax.block_until_ready(program())
-    return time.perf_counter() - start
+    for _ in range(calls):
+        jax.block_until_ready(program())
+    return (time.perf_counter() - start) / calls

@@ -7,7 +7,7 @@ import jax
 import pytest
 
 # A first example compiles, so that a deadline would measure the compiler.
-hypothesis.settings.register_profile("search", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("search", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.load_profile("search")
 
 _HERE = pathlib.Path(__file__).parent
