@@ -32,11 +32,13 @@ def playouts(env: Environment, *, k: int = 1, max_steps: int | None = None) -> E
             Default: `env.max_steps` if the game says it, which no game exceeds.
 
     Raises:
-        ValueError: `k` below 1, or no bound on a game's length.
+        ValueError: `k` or `max_steps` below 1, or no bound on a game's length.
     """
     limit = max_steps if max_steps is not None else getattr(env, "max_steps", None)
     if k < 1:
         raise ValueError(f"k is {k}; expected at least 1 playout per state")
+    if limit is not None and limit < 1:
+        raise ValueError(f"max_steps is {limit}; expected at least 1 ply")
     if limit is None:
         raise ValueError("the game states no max_steps; give playouts(max_steps=...)")
 

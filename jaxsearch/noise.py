@@ -38,7 +38,7 @@ def add_dirichlet(
     legal = logits > -1e8 if legal is None else legal
     priors = prior_probabilities(jnp.where(legal, logits, -jnp.inf))
     # Gamma draws in log space: with alpha << 1 they underflow long before their shares do.
-    log_gamma = jax.random.loggamma(key, alpha, logits.shape)
+    log_gamma = jax.random.loggamma(key, alpha, logits.shape, jnp.float32)
     noise = jax.nn.softmax(log_gamma, axis=-1, where=legal)
     mixed = (1.0 - fraction) * priors + fraction * noise
     return jnp.where(legal, jnp.log(jnp.maximum(mixed, 1e-30)), -jnp.inf)

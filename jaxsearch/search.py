@@ -101,7 +101,7 @@ def search(
 
     def simulate(simulation: jax.Array, carry: tuple[Tree, jax.Array, jax.Array]) -> Any:
         tree, path, passed = carry
-        simulation = simulation.astype(jnp.int32)  # int64 where 64-bit numbers are on
+        simulation = jnp.asarray(simulation, jnp.int32)  # int64 where 64-bit numbers are on
         cursor = _descend(tree, path, roots, stride=stride, limit=limit)
         simulation_key = jax.random.fold_in(key, simulation)
         tree, value = _expand(params, simulation_key, tree, recurrent_fn, cursor.leaf, simulation + 1, choose)

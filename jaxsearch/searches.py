@@ -196,10 +196,9 @@ def _visit_search(
             rule=rule,
             max_depth=max_depth,
         )
-        visits = jnp.where(legal, tree.summary().visit_counts, 0)
-        action = policies.sample_visits(action_key, visits, temperature)
-        shares = visits / jnp.maximum(jnp.sum(visits, axis=-1, keepdims=True), 1)
-        return _output(action, tree, legal, shares, keep_tree)
+        summary = tree.summary()
+        action = policies.sample_visits(action_key, jnp.where(legal, summary.visit_counts, 0), temperature)
+        return _output(action, tree, legal, summary.visit_probs, keep_tree)
 
     return run
 

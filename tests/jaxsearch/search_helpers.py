@@ -1,4 +1,4 @@
-"""A random model that numpy and JAX read alike, a plain search of it, and what a finished tree must satisfy."""
+"""A random model for numpy and JAX alike, a plain search of it, and what a finished tree must satisfy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from jaxsearch import RecurrentFnOutput, RootFnOutput, Tree
 
 NUM_STATES = 5003

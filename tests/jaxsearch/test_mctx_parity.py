@@ -25,7 +25,11 @@ def answers(library, policy, params, key, root, invalid, max_depth):
     )
     summary = output.search_tree.summary()
     children = output.search_tree.children_index, output.search_tree.children_visits
-    return (output.action, summary.visit_counts), (output.action_weights, summary.value, summary.qvalues), children
+    return (
+        (output.action, summary.visit_counts),
+        (output.action_weights, summary.value, summary.qvalues),
+        children,
+    )
 
 
 def compiled(library, policy):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from train.cli.common import positive_int, start_jax
 
 DESCRIPTION = """\
 Measure speed, where there is a peer library side by side with it.
 
-search   simulations per second against mctx, same game code and evaluator on both sides
+search   simulations per second against mctx, same game code and evaluator on both sides, one thread
+         (NPROC=2 in the environment allows two)
 games    steps per second against pgx under the same random policy
 train    speed of a whole training iteration, network by network
 
@@ -37,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the benchmark module's `main(repeats=...)`."""
+    if arguments.what == "search":
+        # XLA reads this when it starts. At these sizes a second thread costs both sides more than it brings.
+        os.environ.setdefault("NPROC", "1")
     start_jax()
     import importlib
 

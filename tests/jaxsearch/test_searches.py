@@ -1,0 +1,191 @@
+"""Whole searches on tic-tac-toe, where every answer is known, and the policies' own promises."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from search_helpers import quick_jit, random_invalid, random_model, random_roots, recurrent_fn
+
+import games_jax
+import jaxsearch
+from games_jax.tic_tac_toe import State
+
+GAME = games_jax.make("tic_tac_toe")
+
+LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
+WINS = [sum(1 << cell for cell in line) for line in LINES]
+
+SEARCHES = {
+    "uct": functools.partial(jaxsearch.uct, GAME),
+    "puct": functools.partial(jaxsearch.puct, GAME, jaxsearch.uniform(GAME)),
+    "gumbel": functools.partial(jaxsearch.gumbel, GAME, jaxsearch.uniform(GAME)),
+}
+
+
+@functools.cache
+def solve(own: int, other: int) -> int:
+    """The value for the mover by exhaustive search; boards are bit sets of cells."""
+    if any(other & line == line for line in WINS):
+        return -1
+    moves = legal_moves(own, other)
+    return max((-solve(other, own | 1 << move) for move in moves), default=0)
+
+
+def legal_moves(own: int, other: int) -> list[int]:
+    if any(other & line == line for line in WINS):
+        return []
+    return [move for move in range(9) if not (own | other) >> move & 1]
+
+
+def best_moves(own: int, other: int) -> set[int]:
+    value = solve(own, other)
+    return {move for move in legal_moves(own, other) if -solve(other, own | 1 << move) == value}
+
+
+@functools.cache
+def reachable() -> list[tuple[int, int]]:
+    """All 5,478 positions of the game."""
+    seen, waiting = {(0, 0)}, [(0, 0)]
+    while waiting:
+        own, other = waiting.pop()
+        for move in legal_moves(own, other):
+            after = (other, own | 1 << move)
+            if after not in seen:
+                seen.add(after)
+                waiting.append(after)
+    return sorted(seen)
+
+
+def states(positions) -> State:
+    own, other = np.array(positions, np.uint32).T
+    return State(jnp.asarray(own), jnp.asarray(other))
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+def test_wins_and_blocks_for_both_colours(kind):
+    """A win in one is played, a threat is parried (issue 15)."""
+    games = {
+        "a1 b1 a2 b2": 6,  # X completes column a
+        "a1 b1 c3 b2 a2": 7,  # O completes column b
+        "a1 b2 c3 b1": 7,  # X must stop column b
+        "a1 b2 a2": 6,  # O must stop column a
+    }
+    position = jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(GAME.from_string, games))
+    out = quick_jit(SEARCHES[kind](simulations=200))(jax.random.key(0), position)
+    np.testing.assert_array_equal(out.action, list(games.values()))
+    assert out.qvalues[0, 6] == 1 and out.qvalues[1, 7] == 1
+    assert (out.value[:2] > 0.2).all()
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+def test_every_position(kind):
+    """Searching all 5,478 positions at once: legal moves, full counts, and perfect play nearly always."""
+    positions = reachable()
+    assert len(positions) == 5478
+    simulations = 400
+    out = jax.jit(SEARCHES[kind](simulations=simulations))(jax.random.key(0), states(positions))
+    legal = np.array([[move in legal_moves(*p) for move in range(9)] for p in positions])
+    alive = legal.any(-1)
+    visits, weights, action = (np.asarray(leaf) for leaf in (out.visits, out.weights, out.action))
+    assert alive.sum() == 4520
+    np.testing.assert_array_equal(visits.sum(-1), np.where(alive, simulations, 0))
+    assert not visits[~legal].any() and not weights[~legal].any()
+    np.testing.assert_allclose(weights.sum(-1), alive, atol=1e-5)
+    assert legal[np.arange(len(legal)), action][alive].all()
+    for leaf in (out.value, out.qvalues):
+        assert np.isfinite(leaf).all() and (np.abs(leaf) <= 1 + 1e-6).all()
+    good = [int(action[i]) in best_moves(*positions[i]) for i in np.flatnonzero(alive)]
+    assert np.mean(good) > 0.985
+
+
+def test_equal_moves_are_played_equally_often():
+    """In the empty board after few simulations, and among the most visited at temperature 0 (issue 34)."""
+    batch = 4500
+    search = quick_jit(SEARCHES["puct"](simulations=9))
+    out = search(jax.random.key(0), states([(0, 0)] * batch))
+    first = np.bincount(out.action, minlength=9)
+    assert scipy.stats.chisquare(first).pvalue > 1e-4
+
+
+def test_sample_visits():
+    visits = jnp.tile(jnp.array([[0, 3, 3, 2, 0, 3]]), (6000, 1))
+    counts = np.bincount(jaxsearch.sample_visits(jax.random.key(0), visits, 0.0), minlength=6)
+    assert counts[[0, 3, 4]].sum() == 0
+    assert scipy.stats.chisquare(counts[[1, 2, 5]]).pvalue > 1e-4
+    for temperature in (1.0, 0.5):
+        counts = np.bincount(jaxsearch.sample_visits(jax.random.key(1), visits, temperature), minlength=6)
+        shares = np.array([3, 3, 2, 3.0]) ** (1 / temperature)
+        expected = 6000 * shares / shares.sum()
+        assert counts[[0, 4]].sum() == 0
+        assert scipy.stats.chisquare(counts[[1, 2, 3, 5]], expected).pvalue > 1e-4
+    # One temperature per row; rows without a visit.
+    mixed = jaxsearch.sample_visits(
+        jax.random.key(2), jnp.array([[1, 50], [1, 50], [0, 0]]), jnp.array([0.0, 1e-3, 1.0])
+    )
+    np.testing.assert_array_equal(mixed, [1, 1, 0])
+    np.testing.assert_array_equal(
+        jaxsearch.sample_visits(jax.random.key(0), jnp.zeros((4, 5), jnp.int32), 0.0), 0
+    )
+
+
+def test_root_noise_and_temperature():
+    """Noise of the key spreads the visits; without it the same search repeats itself."""
+    position = states([(0, 0)] * 64)
+    noisy = quick_jit(
+        SEARCHES["puct"](simulations=40, dirichlet_fraction=0.5, dirichlet_alpha=0.1, temperature=1.0)
+    )
+    a, b, again = (noisy(jax.random.key(seed), position) for seed in (0, 1, 0))
+    assert (a.visits != b.visits).any()
+    np.testing.assert_array_equal(a.visits, again.visits)
+    assert np.asarray(a.visits).max() > 20
+    assert len(np.unique(a.action)) > 4
+
+
+POLICIES = {
+    "muzero": functools.partial(jaxsearch.muzero_policy, num_simulations=12),
+    "gumbel": functools.partial(jaxsearch.gumbel_muzero_policy, num_simulations=12),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("num_actions", [4, 18])
+def test_roots_with_few_legal_actions(policy, num_actions):
+    """None, one, or a one-hot prior: finite answers, and the legal action where there is one (11, 12)."""
+    model = random_model(0, num_actions, illegal=0.2)
+    root = random_roots(model, 0, 4)
+    invalid = random_invalid(0, 4, num_actions)
+    invalid[0] = True
+    invalid[1] = np.arange(num_actions) != 2
+    invalid[2] = False
+    one_hot = jnp.where(jnp.arange(num_actions) == 1, 0.0, -jnp.inf)
+    root = root.replace(prior_logits=root.prior_logits.at[2].set(one_hot))
+    run = quick_jit(
+        lambda model, key, root, invalid: POLICIES[policy](
+            model, key, root, recurrent_fn, invalid_actions=invalid
+        )
+    )
+    out = run(model, jax.random.key(0), root, jnp.asarray(invalid))
+    weights, visits = np.asarray(out.action_weights), np.asarray(out.search_tree.summary().visit_counts)
+    assert np.isfinite(weights).all() and np.isfinite(out.search_tree.rows).all()
+    assert (out.action >= 0).all() and (out.action < num_actions).all()
+    assert out.action[1] == 2 and weights[1, 2] == 1 and visits[1, 2] == 12
+    assert out.action[2] == 1 and weights[2, 1] == pytest.approx(1) and visits[2, 1] == 12
+    assert not visits[3, invalid[3]].any() and not invalid[3, out.action[3]]
+
+
+def test_keep_tree():
+    search = quick_jit(SEARCHES["puct"](simulations=10, keep_tree=True))
+    out = search(jax.random.key(0), states([(0, 0)] * 2))
+    np.testing.assert_array_equal(out.tree.summary().visit_counts, out.visits)
+    root = out.tree.node_states(jnp.zeros(2, jnp.int32))
+    np.testing.assert_array_equal(root.own, 0)
+    assert quick_jit(SEARCHES["puct"](simulations=10))(jax.random.key(0), states([(0, 0)] * 2)).tree is None
+
+
+def test_public_names():
+    """Every public name is there and documented."""
+    for name in jaxsearch.__all__:
+        assert getattr(jaxsearch, name).__doc__, name
