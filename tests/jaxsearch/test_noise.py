@@ -37,17 +37,15 @@ def test_is_a_distribution_over_legal_actions(seed, num_actions, alpha):
     assert (noise > -1e-5).all() and (noise < 1 + 1e-5).all()
 
 
-@pytest.mark.parametrize("num_actions", [5, 82, 4672])
+@pytest.mark.parametrize("num_actions", [5, 82, 1000])
 def test_effect_does_not_depend_on_illegal_actions(num_actions):
     """Distance of noisy and plain priors over five legal actions, against numpy's Dirichlet on five."""
-    rows = 500
+    rows = 400
     legal = np.zeros(num_actions, bool)
     legal[np.linspace(0, num_actions - 1, 5).astype(int)] = True
     logits = np.where(legal, 0.0, -np.inf).astype(np.float32)
-    chunks = [
-        noisy_priors(seed, np.tile(logits, (100, 1)), alpha=0.3, fraction=0.25) for seed in range(rows // 100)
-    ]
-    distance = np.abs(np.concatenate(chunks)[:, legal] - 0.2).sum(-1) / 2
+    p = noisy_priors(0, np.tile(logits, (rows, 1)), alpha=0.3, fraction=0.25)
+    distance = np.abs(p[:, legal] - 0.2).sum(-1) / 2
     expected = np.random.default_rng(0).dirichlet(np.full(5, 0.3), 100_000)
     expected = 0.25 * np.abs(expected - 0.2).sum(-1) / 2
     error = np.sqrt(expected.var() / rows)

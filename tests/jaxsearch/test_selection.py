@@ -14,6 +14,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from mctx._src import action_selection, qtransforms
+from search_helpers import quick_jit
 
 from jaxsearch import rows, selection
 
@@ -182,7 +183,7 @@ def mctx_node(visits, sums, priors, value):
 SIZES = st.sampled_from([2, 7, 20])
 
 
-batched = functools.cache(lambda function: jax.jit(jax.vmap(function)))
+batched = functools.cache(lambda function: quick_jit(jax.vmap(function)))
 
 
 def by_mctx(function, parts):
@@ -190,20 +191,14 @@ def by_mctx(function, parts):
     nodes = [mctx_node(*part) for part in zip(*parts)]
     trees = jax.tree.map(lambda *leaves: np.stack(leaves), *nodes)
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        return np.asarray(batched(function)(trees))
+        return jax.tree.map(np.asarray, batched(function)(trees))
 
 
-def mctx_plain(tree):
-    return qtransforms.qtransform_completed_by_mix_value(tree, 0, rescale_values=False, value_scale=0.3)
-
-
-def mctx_completed(tree):
-    return qtransforms.qtransform_completed_by_mix_value(tree, 0)
-
-
-def mctx_interior(tree):
-    probs = jax.nn.softmax(tree.children_prior_logits[0] + mctx_completed(tree))
-    return action_selection._prepare_argmax_input(probs, tree.children_visits[0])
+def mctx_gumbel(tree):
+    completed = qtransforms.qtransform_completed_by_mix_value(tree, 0)
+    plain = qtransforms.qtransform_completed_by_mix_value(tree, 0, rescale_values=False, value_scale=0.3)
+    probs = jax.nn.softmax(tree.children_prior_logits[0] + completed)
+    return plain, completed, action_selection._prepare_argmax_input(probs, tree.children_visits[0])
 
 
 def mctx_muzero(tree):
@@ -214,12 +209,11 @@ def mctx_muzero(tree):
 def test_gumbel_rules_equal_mctx(seed, num_actions):
     parts = random_rows(seed, num_actions, count=20)
     row = make_row(*parts, unrolled=False)
-    plain = selection.completed_qvalues(row, rescale_values=False, value_scale=0.3)
-    np.testing.assert_allclose(plain, by_mctx(mctx_plain, parts), rtol=1e-4, atol=1e-4)
-    rescaled = selection.completed_qvalues(row)
-    np.testing.assert_allclose(rescaled, by_mctx(mctx_completed, parts), rtol=1e-4, atol=1e-4)
-    interior = selection.gumbel_interior(row)
-    np.testing.assert_allclose(interior, by_mctx(mctx_interior, parts), rtol=1e-4, atol=1e-5)
+    plain, completed, interior = by_mctx(mctx_gumbel, parts)
+    ours = selection.completed_qvalues(row, rescale_values=False, value_scale=0.3)
+    np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(selection.completed_qvalues(row), completed, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(selection.gumbel_interior(row), interior, rtol=1e-4, atol=1e-5)
 
 
 @given(seed=st.integers(0, 2**31), num_actions=SIZES)

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxsearch.storage import Packer
@@ -40,6 +40,7 @@ def check_round_trip(tree):
 leaf_kinds = st.tuples(st.sampled_from(DTYPES), st.lists(st.integers(0, 4), max_size=3))
 
 
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**31), kinds=st.lists(leaf_kinds, max_size=6), batch=st.integers(1, 3))
 def test_round_trip(seed, kinds, batch):
     rng = np.random.default_rng(seed)
