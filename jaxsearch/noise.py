@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxsearch.search import prior_probabilities
+from jaxsearch.priors import prior_probabilities
 
 __all__ = ["add_dirichlet"]
 

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 
 from jaxsearch import halving, selection
 from jaxsearch.noise import add_dirichlet
+from jaxsearch.priors import mask_invalid
 from jaxsearch.rows import Row
-from jaxsearch.search import mask_invalid, search
+from jaxsearch.search import search
 from jaxsearch.tree import Tree, make_row
 from jaxsearch.types import Params, PolicyOutput, RecurrentFn, RootFnOutput
 
@@ -151,9 +152,7 @@ def gumbel_muzero_policy(
         max_depth=max_depth,
         random_ties=False,  # the noise at the root is the only chance in this search, as in mctx
     )
-    row = root_row(tree)
-    q = selection.completed_qvalues(row, **options)
-    q = jnp.stack(q, axis=-1) if row.unrolled else q
+    q = selection.completed_qvalues(root_row(tree), **options)
     visits = tree.summary().visit_counts
     considered = jnp.max(visits, axis=-1, keepdims=True)
     score = halving.halving_score(considered, gumbel, logits, q, visits)
@@ -178,5 +177,5 @@ def sample_visits(key: jax.Array, visits: jax.Array, temperature: float | jax.Ar
 
 
 def root_row(tree: Tree) -> Row:
-    """The roots' row, for rules applied after the search."""
-    return make_row(tree.rows[: tree.num_trees])
+    """The roots' row as arrays `[B, A]`, for rules applied after the search."""
+    return make_row(tree.rows[: tree.num_trees], unrolled=False)

@@ -20,11 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsearch import rows
+from jaxsearch.priors import mask_invalid, prior_probabilities
 from jaxsearch.storage import Packer
 from jaxsearch.tree import EXTRA_COLUMNS, NO_NODE, Tree, ended, first_rows, make_row, node_number
 from jaxsearch.types import Params, RecurrentFn, RecurrentFnOutput, RootFnOutput, State
 
-__all__ = ["RootRule", "Rule", "mask_invalid", "prior_probabilities", "search"]
+__all__ = ["RootRule", "Rule", "search"]
 
 Rule = Callable[[rows.Row], rows.PerAction]
 """Scores the actions of each row; see `selection.py`."""
@@ -38,18 +39,36 @@ _MAX_NUMBERS = 1 << 31
 
 _ZERO = np.int32(0)  # a plain 0 is int64 where 64-bit numbers are on
 
-_STRIDE = 2
-"""Levels handled by one turn of the loops: more makes fewer kernels, but pads short paths (1 to 8 tried)."""
+_DOWN, _UP = 2, 4
+"""Levels that one turn of the descent and of the backup handle. More makes fewer kernels, but longer paths to
+pad, and a descent takes as long for one level more in any tree as for one more in all (1 to 8 tried)."""
 
 
 class _Cursor(NamedTuple):
-    """One descent: where each tree stands, and the nodes passed."""
+    """One descent.
 
-    node: jax.Array  # [B], NO_NODE once the tree's descent has ended
-    leaf: jax.Array  # [B], the last node passed
-    length: jax.Array  # [B], nodes passed
-    depth: jax.Array  # [], levels handled so far, a multiple of the stride
-    path: jax.Array  # [D, B], numbered nodes, NO_NODE below the leaf
+    Attributes:
+        node: int32 `[B]`, where each tree stands; `ended(leaf)` once its descent has ended there.
+        depth: int32 `[]`, levels handled so far.
+        path: int32 `[_UP + D + 1, B]`, the nodes passed, negative below the leaf. The first `_UP` rows are
+            above the root and always negative, so that the backup's turns need not fit the depth.
+    """
+
+    node: jax.Array
+    depth: jax.Array
+    path: jax.Array
+
+
+class _Passed(NamedTuple):
+    """The nodes that a simulation passed in all trees, without gaps, and what it brought them.
+
+    Attributes:
+        nodes: int32 `[M]`.
+        returns: float32 `[M]`, of the edge taken at each.
+    """
+
+    nodes: jax.Array
+    returns: jax.Array
 
 
 def search(
@@ -95,25 +114,31 @@ def search(
     tie_key, key = jax.random.split(key)
     tree = _plant(tie_key if random_ties else None, root, num_simulations, invalid_actions)
     num_trees = tree.num_trees
-    stride = min(_STRIDE, max_depth)
     choose = _Choice(tree.tie_seeds, rule, root_rule)
     roots = jnp.arange(num_trees, dtype=jnp.int32)
 
-    def simulate(simulation: jax.Array, carry: tuple[Tree, jax.Array, jax.Array]) -> Any:
+    def simulate(simulation: jax.Array, carry: tuple[Tree, jax.Array, _Passed]) -> Any:
         tree, path, passed = carry
         simulation = jnp.asarray(simulation, jnp.int32)  # int64 where 64-bit numbers are on
-        cursor = _descend(tree, path, roots, stride=stride, limit=limit)
+        cursor = _descend(tree, _Cursor(roots, jnp.int32(0), path), limit)
         simulation_key = jax.random.fold_in(key, simulation)
-        tree, value = _expand(params, simulation_key, tree, recurrent_fn, cursor.leaf, simulation + 1, choose)
-        tree, passed = _back_up(tree, passed, cursor, value, stride=stride)
-        tree = _renew(tree, passed, jnp.sum(cursor.length, dtype=jnp.int32), choose)
+        tree, returns, length = _expand(
+            params, simulation_key, tree, recurrent_fn, node_number(cursor.node), simulation + 1, choose
+        )
+        # Where the root has a rule of its own, it is not among the nodes treated alike.
+        first = 0 if root_rule is None else 1
+        ends = jnp.cumsum(length - first, dtype=jnp.int32)
+        passed, returns = _back_up(tree, passed, cursor, returns, first, ends)
+        tree = _update(tree, passed, ends[-1], choose)
         if root_rule is not None:
-            tree = choose.at_root(tree, simulation + 1)
+            tree = choose.at_root(tree, simulation + 1, returns)
         return tree, cursor.path, passed
 
     # Room that each simulation uses anew; allocated once, because clearing it would cost more than using it.
-    path = jnp.full((-(-max_depth // stride) * stride, num_trees), NO_NODE, jnp.int32)
-    passed = jnp.zeros((path.size + _rows_a_turn(num_trees),), jnp.int32)
+    levels = -(-max_depth // _DOWN) * _DOWN
+    path = jnp.full((_UP + levels + 1, num_trees), NO_NODE, jnp.int32)
+    room = levels * num_trees + _rows_a_turn(num_trees)
+    passed = _Passed(jnp.zeros((room,), jnp.int32), jnp.zeros((room,), jnp.float32))
     tree = choose.at_root(tree, jnp.int32(0))
     tree, _, _ = jax.lax.fori_loop(0, num_simulations, simulate, (tree, path, passed))
     return tree
@@ -126,15 +151,17 @@ class _Choice(NamedTuple):
     rule: Rule
     root_rule: RootRule | None
 
-    def __call__(self, table: jax.Array, nodes: jax.Array) -> jax.Array:
-        """The action chosen at R nodes, int32 `[R]`, from their rows `[R, W]`."""
-        row = make_row(table)
+    def __call__(self, row: rows.Row, nodes: jax.Array) -> jax.Array:
+        """The action chosen at R nodes, int32 `[R]`, from their rows."""
         seeds = self.tie_seeds
         seeds = seeds if seeds is None else _take(seeds, nodes % seeds.shape[0])
         return self._best(row, self.rule(row), seeds)
 
-    def at_root(self, tree: Tree, simulation: jax.Array) -> Tree:
-        """The tree with the roots' choices renewed."""
+    def at_root(self, tree: Tree, simulation: jax.Array, returns: jax.Array | None = None) -> Tree:
+        """The tree with the roots' choices renewed, after `returns` `[B]` if given."""
+        if returns is not None:
+            roots = jnp.arange(tree.num_trees, dtype=jnp.int32)
+            tree = _add(tree, roots, tree.choice[: tree.num_trees], returns)
         row = make_row(tree.rows[: tree.num_trees])
         scores = self.rule(row) if self.root_rule is None else self.root_rule(row, simulation)
         best = self._best(row, scores, self.tie_seeds)
@@ -146,24 +173,22 @@ class _Choice(NamedTuple):
         return rows.argmax(legal, rows.tie_codes(seeds, row.num_actions))
 
 
-def _descend(tree: Tree, path: jax.Array, roots: jax.Array, *, stride: int, limit: int | None) -> _Cursor:
-    """Follows the nodes' choices until every tree stands at an edge to expand, `stride` levels a turn."""
+def _descend(tree: Tree, start: _Cursor, limit: int | None) -> _Cursor:
+    """Follows the nodes' choices until every tree stands at an edge to expand, `_DOWN` levels a turn."""
 
     def down(cursor: _Cursor) -> _Cursor:
-        node, leaf, length, levels = cursor.node, cursor.leaf, cursor.length, []
-        for level in range(stride):
-            levels.append(node)
-            on = node >= 0
-            leaf, length = jnp.where(on, node, leaf), length + on.astype(jnp.int32)
+        node, levels = cursor.node, [cursor.node]
+        for level in range(_DOWN):
+            here = node_number(node)
+            child = _take(tree.children, here * tree.num_actions + _take(tree.choice, here))
+            on = (node >= 0) & (child >= 0)
             if limit is not None:
                 on &= cursor.depth + level + 1 < limit
-            here = jnp.maximum(node, 0)
-            child = _take(tree.children, here * tree.num_actions + _take(tree.choice, here))
-            node = jnp.where(on, jnp.maximum(child, NO_NODE), NO_NODE)
-        path = jax.lax.dynamic_update_slice(cursor.path, jnp.stack(levels), (cursor.depth, _ZERO))
-        return _Cursor(node, leaf, length, cursor.depth + stride, path)
+            node = jnp.where(on, child, ended(here))
+            levels.append(node)
+        path = jax.lax.dynamic_update_slice(cursor.path, jnp.stack(levels), (cursor.depth + _UP, _ZERO))
+        return _Cursor(node, cursor.depth + _DOWN, path)
 
-    start = _Cursor(roots, roots, jnp.zeros_like(roots), jnp.int32(0), path)
     return jax.lax.while_loop(lambda cursor: jnp.max(cursor.node) >= 0, down, start)
 
 
@@ -175,11 +200,12 @@ def _expand(
     leaf: jax.Array,
     index: jax.Array,
     choose: _Choice,
-) -> tuple[Tree, jax.Array]:
+) -> tuple[Tree, jax.Array, jax.Array]:
     """Evaluates the chosen edge of each leaf and adds its node, number `index` of its tree.
 
     A choice that already leads to a node (an ended game, or `max_depth`) is evaluated again, and no node
-    is added. Returns the tree and the values `[B]` of the states reached.
+    is added. Returns the tree, the returns `[B]` of the edges, and the number of nodes `[B]` on the paths to
+    them.
     """
     b, a = tree.num_trees, tree.num_actions
     action = _take(tree.choice, leaf)
@@ -187,9 +213,10 @@ def _expand(
     step, state = recurrent_fn(params, key, action, tree.packer.unpack(packed))
     _check_step(step, state, tree)
     discount = step.discount.astype(jnp.float32)
+    reward = step.reward.astype(jnp.float32)
     value = jnp.where(discount == 0, 0.0, step.value.astype(jnp.float32))
-    priors = prior_probabilities(step.prior_logits)
-    new_rows = first_rows(priors, value, step.reward.astype(jnp.float32), discount)
+    new_rows = first_rows(prior_probabilities(step.prior_logits), value, reward, discount)
+    length = _take(tree.depths, leaf) + 1
     numbers = index * b + jnp.arange(b, dtype=jnp.int32)
     edge = leaf * a + action
     child = _take(tree.children, edge)
@@ -198,108 +225,99 @@ def _expand(
     new_states = tree.packer.pack(state)
     tree = _replace(
         tree,
-        rows=jax.lax.dynamic_update_slice(tree.rows, new_rows, (index * b, _ZERO)),
+        # Visits and value sums are zero already.
+        rows=jax.lax.dynamic_update_slice(tree.rows, new_rows[:, 2 * a :], (index * b, np.int32(2 * a))),
         children=tree.children.at[edge].set(
             child, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False
         ),
-        choice=jax.lax.dynamic_update_slice(tree.choice, choose(new_rows, numbers), (index * b,)),
+        choice=jax.lax.dynamic_update_slice(tree.choice, choose(make_row(new_rows), numbers), (index * b,)),
+        depths=jax.lax.dynamic_update_slice(tree.depths, length, (index * b,)),
         states={
             name: jax.lax.dynamic_update_slice(table, new_states[name][None], (index, _ZERO, _ZERO))
             for name, table in tree.states.items()
         },
     )
-    return tree, value
+    return tree, reward + discount * value, length
 
 
 def _back_up(
-    tree: Tree, passed: jax.Array, cursor: _Cursor, value: jax.Array, *, stride: int
-) -> tuple[Tree, jax.Array]:
-    """Adds the returns along the paths, deepest levels first.
+    tree: Tree, passed: _Passed, cursor: _Cursor, returns: jax.Array, first: int, ends: jax.Array
+) -> tuple[_Passed, jax.Array]:
+    """Works out the returns along the paths, deepest levels first, `_UP` levels a turn.
 
-    Returns the tree and, in `passed`, the nodes on the paths without gaps, one tree after the other.
+    Args:
+        returns: `[B]`, of the edges expanded.
+        first: level of the first nodes to put into `passed`.
+        ends: int32 `[B]`, where the nodes of each tree end in `passed`, one tree after the other.
+
+    Returns:
+        The nodes on the paths with their returns, and the returns `[B]` of the roots' edges.
     """
     a, width = tree.num_actions, tree.rows.shape[1]
-    ends = jnp.cumsum(cursor.length)
+    table = tree.rows.reshape(-1)
 
-    def up(carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        level, returns, table, passed = carry
-        path = jax.lax.dynamic_slice(cursor.path, (level, _ZERO), (stride, tree.num_trees))
-        on, node = path >= 0, jnp.maximum(path, 0)
-        action = _take(tree.choice, node)
-        child = node_number(_take(tree.children, node * a + action))
-        reward = _take(table, child * width + 3 * a + 1)
-        discount = _take(table, child * width + 3 * a + 2)
+    def up(carry: tuple[jax.Array, jax.Array, _Passed]) -> tuple[jax.Array, jax.Array, _Passed]:
+        level, returns, passed = carry
+        path = jax.lax.dynamic_slice(cursor.path, (level + _UP, _ZERO), (_UP + 1, tree.num_trees))
+        inner, child = path[1:] >= 0, jnp.maximum(path[1:], 0) * width
+        reward, discount = _take(table, child + 3 * a + 1), _take(table, child + 3 * a + 2)
         along = []
-        for k in reversed(range(stride)):
-            returns = jnp.where(on[k], reward[k] + discount[k] * returns, returns)
+        for k in reversed(range(_UP)):
+            returns = jnp.where(inner[k], reward[k] + discount[k] * returns, returns)
             along.append(returns)
-        along = jnp.stack(along[::-1])
-
-        # One scatter for all that changes; where a path has ended the index is out of bounds: dropped.
-        start = jnp.where(on, node * width, table.size)
-        places = [start + action, start + a + action]
-        if a > rows.UNROLL:
-            places += [start + 3 * a + 3, start + 3 * a + 4]  # the totals
-        added = [jnp.ones_like(along), along] * (len(places) // 2)
-        table = table.at[jnp.stack(places)].add(jnp.stack(added), mode="drop", wrap_negative_indices=False)
-        slot = (ends - 1 - level)[None] - jnp.arange(stride, dtype=jnp.int32)[:, None]
-        passed = passed.at[jnp.where(on, slot, passed.size)].set(
-            node, mode="drop", wrap_negative_indices=False
+        levels = level + jnp.arange(_UP, dtype=jnp.int32)[:, None]
+        # Where a path has ended the place is out of bounds: dropped.
+        on = (path[:-1] >= 0) & (levels >= first)
+        place = jnp.where(on, ends[None] - 1 - (levels - first), passed.nodes.size)
+        passed = _Passed(
+            _put(passed.nodes, place, path[:-1]), _put(passed.returns, place, jnp.stack(along[::-1]))
         )
-        return level - stride, returns, table, passed
+        return level - _UP, returns, passed
 
-    start = (cursor.depth - stride, value, tree.rows.reshape(-1), passed)
-    _, _, table, passed = jax.lax.while_loop(lambda carry: carry[0] >= 0, up, start)
-    return _replace(tree, rows=table.reshape(-1, width)), passed
+    start = (cursor.depth - _UP, returns, passed)
+    _, returns, passed = jax.lax.while_loop(lambda carry: carry[0] > -_UP, up, start)
+    return passed, returns
 
 
-def _renew(tree: Tree, passed: jax.Array, count: jax.Array, choose: _Choice) -> Tree:
-    """Renews the choices at the first `count` nodes of `passed`."""
+def _update(tree: Tree, passed: _Passed, count: jax.Array, choose: _Choice) -> Tree:
+    """Adds the returns to the first `count` nodes of `passed` and renews the choices there."""
     turn = _rows_a_turn(tree.num_trees)
 
-    def renew(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        first, choice = carry
+    def update(carry: tuple[jax.Array, Tree]) -> tuple[jax.Array, Tree]:
+        first, tree = carry
+        nodes, returns = (jax.lax.dynamic_slice(part, (first,), (turn,)) for part in passed)
         on = first + jnp.arange(turn, dtype=jnp.int32) < count
-        nodes = jnp.where(on, jax.lax.dynamic_slice(passed, (first,), (turn,)), 0)
-        chosen = choose(_take(tree.rows, nodes), nodes)
-        choice = choice.at[jnp.where(on, nodes, choice.size)].set(
-            chosen, mode="drop", wrap_negative_indices=False
-        )
-        return first + turn, choice
+        here = jnp.where(on, nodes, 0)
+        place = jnp.where(on, nodes, tree.choice.size)
+        tree = _add(tree, place, _take(tree.choice, here), returns)
+        chosen = choose(make_row(_take(tree.rows, here)), here)
+        return first + turn, _replace(tree, choice=_put(tree.choice, place, chosen))
 
-    start = (jnp.int32(0), tree.choice)
-    return _replace(tree, choice=jax.lax.while_loop(lambda carry: carry[0] < count, renew, start)[1])
+    start = (jnp.int32(0), tree)
+    return jax.lax.while_loop(lambda carry: carry[0] < count, update, start)[1]
+
+
+def _add(tree: Tree, nodes: jax.Array, action: jax.Array, returns: jax.Array) -> Tree:
+    """The tree after one more visit of `action` `[R]` at `nodes` `[R]`; nodes out of bounds are dropped."""
+    a, width = tree.num_actions, tree.rows.shape[1]
+    start = nodes * width
+    places = [start + action, start + a + action]
+    if a > rows.UNROLL:
+        places += [start + 3 * a + 3, start + 3 * a + 4]  # the totals
+    added = [jnp.ones_like(returns), returns] * (len(places) // 2)
+    table = tree.rows.reshape(-1).at[jnp.stack(places)]
+    table = table.add(jnp.stack(added), mode="drop", wrap_negative_indices=False)
+    return _replace(tree, rows=table.reshape(-1, width))
+
+
+def _put(table: jax.Array, index: jax.Array, new: jax.Array) -> jax.Array:
+    """The table with `new` at `index`, dropped where that is out of bounds."""
+    return table.at[index].set(new, mode="drop", wrap_negative_indices=False)
 
 
 def _rows_a_turn(num_trees: int) -> int:
     """Nodes whose choice is renewed at once: enough to keep kernels few, not so many that most are idle."""
     return min(max(2 * num_trees, 8), 1024)
-
-
-def prior_probabilities(logits: jax.Array) -> jax.Array:
-    """Float32 softmax `[B, A]`, zero exactly where an action is illegal: a logit of -1e8 or less.
-
-    A legal action keeps a little probability however low its logit, and a row with no legal action is zero.
-    """
-    logits = logits.astype(jnp.float32)
-    legal = logits > -1e8
-    largest = jnp.max(logits, axis=-1, keepdims=True)
-    weights = jnp.where(legal, jnp.maximum(jnp.exp(logits - largest), 1e-30), 0.0)
-    return weights / jnp.maximum(jnp.sum(weights, axis=-1, keepdims=True), 1e-30)
-
-
-def mask_invalid(logits: jax.Array, invalid_actions: jax.Array | None) -> jax.Array:
-    """Float32 logits `[B, A]`, -inf at barred actions.
-
-    Where every action that is not barred has a logit of -1e8 or less (a network that puts all its mass on
-    illegal moves), they are made equal: a search needs an action to take.
-    """
-    logits = logits.astype(jnp.float32)
-    if invalid_actions is None:
-        return logits
-    valid = ~invalid_actions.astype(bool)
-    none_left = ~jnp.any(valid & (logits > -1e8), axis=-1, keepdims=True)
-    return jnp.where(valid, jnp.where(none_left, 0.0, logits), -jnp.inf)
 
 
 def _plant(
@@ -316,6 +334,7 @@ def _plant(
         rows=jnp.zeros((n * b, 3 * a + EXTRA_COLUMNS), jnp.float32).at[:b].set(first),
         children=jnp.full((n * b * a,), NO_NODE, jnp.int32),
         choice=jnp.zeros((n * b,), jnp.int32),
+        depths=jnp.zeros((n * b,), jnp.int32),
         states={
             name: jnp.zeros((n, *part.shape), part.dtype).at[0].set(part)
             for name, part in packer.pack(root.embedding).items()

@@ -1,7 +1,8 @@
 """Selection rules: pure functions from a node's row to a score per action; the search takes the highest.
 
 Each rule is written on `Row`, so the same text serves few actions and many. Illegal actions (prior zero)
-are masked by the search, not here, and it is the search that decides between equal scores.
+are masked by the search, not here, and it is the search that decides between equal scores. Division and the
+like come from `arithmetic.py`, which keeps a rule in one kernel.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from jaxsearch import arithmetic
+from jaxsearch.arithmetic import divide, reciprocal
 from jaxsearch.rows import PerAction, Row
 
 __all__ = ["FirstPlay", "completed_qvalues", "gumbel_interior", "muzero_puct", "puct", "qvalues", "uct"]
@@ -23,13 +26,13 @@ _UNTRIED = 1e9
 
 def node_value(row: Row) -> jax.Array:
     """The mean of the node's own value and all returns through it (mctx's `node_values`)."""
-    return (row.value + row.total_value) / (1.0 + row.total_visits)
+    return divide(row.value + row.total_value, 1.0 + row.total_visits)
 
 
 def qvalues(row: Row, unvisited: jax.Array) -> PerAction:
     """Mean return of each action, `unvisited` (per node) where there is none yet."""
     return row.each(
-        lambda n, w: jnp.where(n > 0, w / jnp.maximum(n, 1.0), unvisited), row.visits, row.value_sums
+        lambda n, w: jnp.where(n > 0, divide(w, jnp.maximum(n, 1.0)), unvisited), row.visits, row.value_sums
     )
 
 
@@ -43,11 +46,11 @@ def muzero_puct(row: Row, *, pb_c_init: float = 1.25, pb_c_base: float = 19652.0
     visits = 1.0 + row.total_visits
     q = qvalues(row, value)
     low = jnp.minimum(value, row.smallest(q))
-    scale = 1.0 / jnp.maximum(jnp.maximum(value, row.largest(q)) - low, 1e-8)
-    exploration = jnp.sqrt(visits) * (pb_c_init + jnp.log((visits + pb_c_base + 1.0) / pb_c_base))
+    scale = reciprocal(jnp.maximum(jnp.maximum(value, row.largest(q)) - low, 1e-8))
+    exploration = _exploration(visits, pb_c_init, pb_c_base)
 
     def score(n: jax.Array, q: jax.Array, p: jax.Array) -> jax.Array:
-        return jnp.where(n > 0, (q - low) * scale, 0.0) + exploration * p / (n + 1.0)
+        return jnp.where(n > 0, (q - low) * scale, 0.0) + divide(exploration * p, n + 1.0)
 
     return row.each(score, row.visits, q, row.priors)
 
@@ -70,9 +73,9 @@ def puct(
     Reference: Silver et al. (2018), Science 362, supplementary "Search".
     """
     visits = 1.0 + row.total_visits
-    exploration = jnp.sqrt(visits) * (c_init + jnp.log((visits + c_base + 1.0) / c_base))
+    exploration = _exploration(visits, c_init, c_base)
     q = qvalues(row, _first_play_value(row, first_play, first_play_reduction))
-    return row.each(lambda n, q, p: q + exploration * p / (n + 1.0), row.visits, q, row.priors)
+    return row.each(lambda n, q, p: q + divide(exploration * p, n + 1.0), row.visits, q, row.priors)
 
 
 def uct(row: Row, *, c: float = 1.0) -> PerAction:
@@ -84,11 +87,11 @@ def uct(row: Row, *, c: float = 1.0) -> PerAction:
     Reference: Kocsis and Szepesvari (2006); Browne et al. (2012), section 3.3.1 (whose `C_p` is `c / 2`
     with the factor sqrt(2) inside, so their `1 / sqrt(2)` is `c = sqrt(2)`).
     """
-    log_visits = jnp.log(1.0 + row.total_visits)
+    log_visits = arithmetic.log(1.0 + row.total_visits)
 
     def score(n: jax.Array, w: jax.Array) -> jax.Array:
-        inverse = 1.0 / jnp.maximum(n, 1.0)
-        tried = w * inverse + 2.0 * c * jnp.sqrt(log_visits * inverse)
+        inverse = reciprocal(jnp.maximum(n, 1.0))
+        tried = w * inverse + 2.0 * c * arithmetic.sqrt(log_visits * inverse)
         return jnp.where(n > 0, tried, _UNTRIED)
 
     return row.each(score, row.visits, row.value_sums)
@@ -110,21 +113,21 @@ def completed_qvalues(
     visited_prior = row.total(row.each(lambda n, p: jnp.where(n > 0, p, 0.0), row.visits, row.priors))
     weighted_q = row.total(
         row.each(
-            lambda n, w, p: jnp.where(n > 0, p * w / jnp.maximum(n, 1.0), 0.0),
+            lambda n, w, p: jnp.where(n > 0, divide(p * w, jnp.maximum(n, 1.0)), 0.0),
             row.visits,
             row.value_sums,
             row.priors,
         )
     )
     # Where nothing was visited yet, both sums are zero and the node's own value remains.
-    weighted_q = jnp.where(visited_prior > 0, weighted_q / jnp.maximum(visited_prior, 1e-30), 0.0)
-    mixed = (row.value + visits * weighted_q) / (visits + 1.0)
+    weighted_q = jnp.where(visited_prior > 0, divide(weighted_q, jnp.maximum(visited_prior, 1e-30)), 0.0)
+    mixed = divide(row.value + visits * weighted_q, visits + 1.0)
     q = qvalues(row, mixed)
     scale = value_scale * (maxvisit_init + row.largest(row.visits))
     if not rescale_values:
         return row.each(lambda q: scale * q, q)
     low = row.smallest(q)
-    scale = scale / jnp.maximum(row.largest(q) - low, 1e-8)
+    scale = divide(scale, jnp.maximum(row.largest(q) - low, 1e-8))
     return row.each(lambda q: scale * (q - low), q)
 
 
@@ -137,10 +140,15 @@ def gumbel_interior(row: Row, **options: float | bool) -> PerAction:
     q = completed_qvalues(row, **options)  # pyright: ignore[reportArgumentType]
     # softmax(log p + q) without the logarithm; the shift is taken over legal actions only.
     shift = row.largest(row.each(lambda q, p: jnp.where(p > 0, q, 0.0), q, row.priors))
-    improved = row.each(lambda q, p: p * jnp.exp(q - shift), q, row.priors)
-    per_weight = 1.0 / jnp.maximum(row.total(improved), 1e-30)
-    per_visit = 1.0 / (1.0 + row.total_visits)
+    improved = row.each(lambda q, p: p * arithmetic.exp(jnp.minimum(q - shift, 0.0)), q, row.priors)
+    per_weight = reciprocal(jnp.maximum(row.total(improved), 1e-30))
+    per_visit = reciprocal(1.0 + row.total_visits)
     return row.each(lambda i, n: i * per_weight - n * per_visit, improved, row.visits)
+
+
+def _exploration(visits: jax.Array, c_init: float, c_base: float) -> jax.Array:
+    """`c(N) sqrt(N)` of the PUCT formulas."""
+    return arithmetic.sqrt(visits) * (c_init + arithmetic.log((visits + c_base + 1.0) * (1.0 / c_base)))
 
 
 def _first_play_value(row: Row, first_play: FirstPlay, reduction: float) -> jax.Array:
@@ -153,5 +161,5 @@ def _first_play_value(row: Row, first_play: FirstPlay, reduction: float) -> jax.
         return value
     if first_play == "reduction":
         visited = row.total(row.each(lambda n, p: jnp.where(n > 0, p, 0.0), row.visits, row.priors))
-        return value - reduction * jnp.sqrt(visited)
+        return value - reduction * arithmetic.sqrt(visited)
     raise ValueError(f"first_play is {first_play!r}; expected 'zero', 'parent', 'reduction' or 'loss'")

@@ -33,12 +33,12 @@ EXTRA_COLUMNS = 5
 
 
 def ended(node: jax.Array) -> jax.Array:
-    """How `Tree.children` marks a child at which the game is over."""
+    """The mark of a node at which there is no going on: a game that is over, a descent that has ended."""
     return -2 - node
 
 
 def node_number(child: jax.Array) -> jax.Array:
-    """The node that an entry of `Tree.children` stands for; `NO_NODE` where it is that."""
+    """The node, marked or not; `NO_NODE` where it is that."""
     return jnp.maximum(child, -2 - child)
 
 
@@ -64,10 +64,11 @@ class Tree:
     """B search trees of up to N nodes; see the module's docstring for the layout.
 
     Attributes:
-        rows: float32 `[N * B, 3 * A + 3]`.
+        rows: float32 `[N * B, W]` with W = 3 A + 5.
         children: int32 `[N * B * A]`, the numbered child behind each edge, `NO_NODE` where there is none, and
             `ended(child)`, a number below that, where the game is over and a descent stops.
         choice: int32 `[N * B]`, the action that selection would take at each node now.
+        depths: int32 `[N * B]`, edges between each node and its root.
         states: the nodes' states, packed: arrays `[N, B, F]`.
         tie_seeds: uint32 `[B]`, from which `rows.tie_codes` decides between equal scores; None if the first
             of equal actions wins.
@@ -78,6 +79,7 @@ class Tree:
     rows: jax.Array
     children: jax.Array
     choice: jax.Array
+    depths: jax.Array
     states: dict[str, jax.Array]
     tie_seeds: jax.Array | None
     num_trees: int = dataclasses.field(metadata={"static": True})
@@ -139,18 +141,24 @@ def first_rows(priors: jax.Array, value: jax.Array, reward: jax.Array, discount:
     return jnp.concatenate([zeros, priors, extra], axis=-1)
 
 
-def make_row(table: jax.Array) -> rows.Row:
-    """Splits table rows `[R, W]` into the view that selection rules read."""
+def make_row(table: jax.Array, *, unrolled: bool | None = None) -> rows.Row:
+    """Splits table rows `[R, W]` into the view that selection rules read.
+
+    `unrolled` asks for one of the two layouts of `rows.py`; by default it is the one that suits the number of
+    actions. What is not reduced to one number per row afterwards is better off with arrays `[R, A]`.
+    """
     a = (table.shape[-1] - EXTRA_COLUMNS) // 3
-    unrolled = a <= rows.UNROLL
+    unrolled = a <= rows.UNROLL if unrolled is None else unrolled
     visits, value_sums, priors = (
         rows.columns(table[..., k * a : (k + 1) * a], unrolled=unrolled) for k in range(3)
     )
-    if unrolled:
-        value = table[..., 3 * a]
+    if a > rows.UNROLL:
+        total_visits, total_value = (table[..., 3 * a + k : 3 * a + k + 1] for k in (3, 4))
+    elif unrolled:
         total_visits, total_value = (
             functools.reduce(operator.add, column) for column in (visits, value_sums)
         )
     else:
-        value, total_visits, total_value = (table[..., 3 * a + k : 3 * a + k + 1] for k in (0, 3, 4))
+        total_visits, total_value = (jnp.sum(column, -1, keepdims=True) for column in (visits, value_sums))
+    value = table[..., 3 * a] if unrolled else table[..., 3 * a : 3 * a + 1]
     return rows.Row(visits, value_sums, priors, value, total_visits, total_value)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsearch import RecurrentFnOutput, RootFnOutput, Tree
+from jaxsearch.rows import UNROLL
 
 NUM_STATES = 5003
 """States of the random model: few enough for a table, and prime, so that the hash below spreads."""
@@ -192,6 +193,9 @@ def check_tree(tree: Tree, *, simulations: int, max_depth: int | None = None) ->
     """
     visits, sums, priors = (np.asarray(tree.block(k), np.float64) for k in range(3))
     value, reward, discount = (np.asarray(tree.column(k), np.float64) for k in range(3))
+    if tree.num_actions > UNROLL:  # wide rows keep their totals
+        np.testing.assert_array_equal(tree.column(3), visits.sum(-1))
+        np.testing.assert_allclose(tree.column(4), sums.sum(-1), atol=1e-4)
     max_depth = simulations if max_depth is None else max_depth
     assert tree.num_nodes == simulations + 1
     np.testing.assert_array_equal(visits[:, 0].sum(-1), simulations)

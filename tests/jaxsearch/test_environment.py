@@ -12,7 +12,7 @@ from toy_games import AgainNim, Corridor, Nim, Pile, solve_pile, start
 import games_jax
 import jaxsearch
 from jaxsearch.environment import masked_logits
-from jaxsearch.search import prior_probabilities
+from jaxsearch.priors import prior_probabilities
 
 
 def constant_evaluator(value, logits=0.0):

@@ -40,11 +40,19 @@ def compiled(library, policy, num_actions):
     return (jax.jit if num_actions in (9, 17) else quick_jit)(function, static_argnums=4)
 
 
-CASES = [(3, (3,)), (9, (None,)), (16, (4,)), (17, (None,)), (40, (1, None)), (80, (3,))]
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(("num_actions", "depths"), CASES)
+@pytest.mark.parametrize(
+    ("policy", "num_actions", "depths"),
+    [
+        ("muzero_policy", 3, (3,)),
+        ("muzero_policy", 9, (None,)),
+        ("muzero_policy", 17, (1, None)),
+        ("muzero_policy", 80, (4,)),
+        ("gumbel_muzero_policy", 9, (4,)),
+        ("gumbel_muzero_policy", 16, (3,)),
+        ("gumbel_muzero_policy", 17, (None,)),
+        ("gumbel_muzero_policy", 40, (None,)),
+    ],
+)
 def test_policy_equals_mctx(policy, num_actions, depths, lax):
     """On random trees with rewards, changing signs, ends of games and actions barred at the root."""
     ours, theirs = (compiled(library, policy, num_actions) for library in (jaxsearch, mctx))

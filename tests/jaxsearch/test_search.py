@@ -24,7 +24,7 @@ from search_helpers import (
 
 import jaxsearch
 from jaxsearch import selection
-from jaxsearch.search import prior_probabilities
+from jaxsearch.priors import prior_probabilities
 from jaxsearch.tree import ended, node_number
 
 BATCH = 4
@@ -72,6 +72,13 @@ def test_tree_is_sound(num_actions, simulations, max_depth, seed):
     tree = searcher(selection.puct, simulations, max_depth)(model, key, root, invalid)
     check_tree(tree, simulations=simulations, max_depth=max_depth)
     assert not np.any(np.asarray(tree.summary().visit_counts)[invalid])
+
+
+def test_a_revisited_edge_keeps_its_node():
+    """At `max_depth` an edge is evaluated again and again; the node of its first visit stays."""
+    model, key, root, _ = random_case(0, 3, illegal=0.0)
+    tree = searcher(selection.uct, 25, 1)(model, key, root, np.zeros((BATCH, 3), bool))
+    np.testing.assert_array_equal(np.sort(tree.children_index[:, 0], axis=-1), [[1, 2, 3]] * BATCH)
 
 
 def test_one_simulation():

@@ -236,10 +236,10 @@ def best(scores, seeds, num_actions):
     )
 
 
-@pytest.mark.parametrize("num_actions", [2, 3, 9, 16, 17, 80])
+@pytest.mark.parametrize("num_actions", [3, 16, 17, 80])
 def test_ties_are_uniform(num_actions):
     """Over keys, each of the equal actions wins as often: all of them, and any subset (issue 34)."""
-    count = 400 * num_actions
+    count = 200 * num_actions
     seeds = jax.random.bits(jax.random.key(0), (count,), jnp.uint32)
     subset = np.random.default_rng(0).permutation(num_actions)[: max(2, num_actions // 2)]
     for actions in (np.arange(num_actions), subset):
