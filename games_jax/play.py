@@ -2,6 +2,9 @@
 
 A game's raw `step` trusts its caller. These functions run on the host, one state at a time, and refuse what
 is illegal with a sentence that names what would have been legal.
+
+Where a move's name depends on the position, as in chess, the game has `move_to_string(state, action)` and
+`move_from_string(state, text)`, and these are used.
 """
 
 from __future__ import annotations
@@ -27,9 +30,14 @@ def _step(game: Game, state: State, action: jax.Array) -> State:
     return game.step(state, action)
 
 
+def legal_numbers(game: Game, state: State) -> list[int]:
+    """The legal actions of one state."""
+    return np.flatnonzero(_legal(game, state)).tolist()
+
+
 def legal_moves(game: Game, state: State) -> list[str]:
     """The legal moves of one state in the game's notation, in the order of their actions."""
-    return [game.action_to_string(int(action)) for action in np.flatnonzero(_legal(game, state))]
+    return [_write(game, state, action) for action in legal_numbers(game, state)]
 
 
 def check_action(game: Game, state: State, action: int | str) -> int:
@@ -45,15 +53,15 @@ def check_action(game: Game, state: State, action: int | str) -> int:
     legal = np.asarray(_legal(game, state))
     if not legal.any():
         raise ValueError(f"move {action!r} comes after the end of the game; start a new game.")
-    number = game.action_from_string(action) if isinstance(action, str) else int(action)
+    number = _read(game, state, action) if isinstance(action, str) else int(action)
     if not 0 <= number < game.num_actions:
         raise ValueError(
             f"action {number} is out of range; {game.name} has actions 0 to {game.num_actions - 1}. "
-            f"Legal now: {_listed(game, legal)}."
+            f"Legal now: {_listed(game, state, legal)}."
         )
     if not legal[number]:
         raise ValueError(
-            f"move {game.action_to_string(number)!r} is illegal here. Legal now: {_listed(game, legal)}."
+            f"move {_write(game, state, number)!r} is illegal here. Legal now: {_listed(game, state, legal)}."
         )
     return number
 
@@ -82,8 +90,20 @@ def replay(game: Game, moves: Iterable[int | str], *, start: State | None = None
     return state
 
 
-def _listed(game: Game, legal: np.ndarray) -> str:
+def _write(game: Game, state: State, action: int) -> str:
+    if hasattr(game, "move_to_string"):
+        return game.move_to_string(state, action)  # type: ignore[attr-defined]
+    return game.action_to_string(action)
+
+
+def _read(game: Game, state: State, text: str) -> int:
+    if hasattr(game, "move_from_string"):
+        return game.move_from_string(state, text)  # type: ignore[attr-defined]
+    return game.action_from_string(text)
+
+
+def _listed(game: Game, state: State, legal: np.ndarray) -> str:
     actions = np.flatnonzero(legal)
-    shown = ", ".join(game.action_to_string(int(action)) for action in actions[:_LISTED])
+    shown = ", ".join(_write(game, state, int(action)) for action in actions[:_LISTED])
     more = len(actions) - _LISTED
     return f"{shown} and {more} more" if more > 0 else shown

@@ -9,8 +9,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from games_jax.chess import Chess
 from games_jax.connect_four import ConnectFour
+from games_jax.cube import Cube2, Cube3
 from games_jax.game import Game
+from games_jax.go import Go
+from games_jax.hex import Hex
 from games_jax.othello import Othello
 from games_jax.tic_tac_toe import TicTacToe
 
@@ -18,6 +22,11 @@ _GAMES: dict[str, type] = {
     "tic_tac_toe": TicTacToe,
     "connect_four": ConnectFour,
     "othello": Othello,
+    "go": Go,
+    "chess": Chess,
+    "hex": Hex,
+    "cube2": Cube2,
+    "cube3": Cube3,
 }
 
 _PGX = "pgx:"

@@ -21,7 +21,19 @@ import games_jax
 from games_jax.game import Game, num_bytes
 from train import timing
 
-DEFAULT_GAMES = ("tic_tac_toe", "connect_four", "othello")
+DEFAULT_GAMES = ("tic_tac_toe", "connect_four", "othello", "hex(swap=True)", "go", "go(size=19)", "chess")
+# Our games of which pgx has one with the same actions, and pgx's name of it.
+_PGX_NAMES: dict[str, Any] = {
+    "tic_tac_toe": "tic_tac_toe",
+    "connect_four": "connect_four",
+    "othello": "othello",
+    "go": "go_9x9",
+    "go(size=19)": "go_19x19",
+    "hex(swap=True)": "hex",
+    "chess": "chess",  # as many actions, numbered otherwise: both sides play at random, not the same games
+}
+# Rankings of thousands of actions fill memory: batch and steps are not more than these.
+_LARGEST = {"chess": (256, 32), "go(size=19)": (1024, 8)}
 _BLOCK = 16  # actions compared at once by the choice
 
 
@@ -176,9 +188,9 @@ def _theirs(name: str, batch: int) -> tuple[_Functions, Any] | None:
         import pgx
     except ImportError:
         return None
-    if name not in pgx.available_envs():
+    if name not in _PGX_NAMES:
         return None
-    env = pgx.make(name)
+    env = pgx.make(_PGX_NAMES[name])
     functions = (
         lambda states: states.legal_action_mask,
         jax.vmap(env.step),
@@ -190,8 +202,10 @@ def _theirs(name: str, batch: int) -> tuple[_Functions, Any] | None:
 
 def _bench(name: str, *, batch: int, steps: int, repeats: int, seed: int) -> Row:
     game = games_jax.make(name)
+    most_batch, most_steps = _LARGEST.get(game.name, (batch, steps))
+    batch, steps = min(batch, most_batch), min(steps, most_steps)
     ranking = jnp.asarray(rankings(game.num_actions, steps=steps, batch=batch, seed=seed))
-    libraries = [side for side in (_ours(game, batch), _theirs(name, batch)) if side is not None]
+    libraries = [side for side in (_ours(game, batch), _theirs(game.name, batch)) if side is not None]
     programs = [functools.partial(_loop(functions, start), start, ranking) for functions, start in libraries]
     speeds = timing.take_turns(programs, work=batch * steps, repeats=repeats)
     sizes = [num_bytes(game)]

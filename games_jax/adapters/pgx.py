@@ -1,4 +1,4 @@
-"""Any pgx environment as a game: `from_pgx(pgx.make("hex"))`.
+"""Any pgx environment as a game: `from_pgx(pgx.make("hex"))`; and `to_pgx(game)` the other way.
 
 pgx numbers players by a shuffle drawn at the start, keeps the observation in the state, and shows all actions
 as legal once a game is over. Here player 0 is the one who moves first, the observation is computed when asked
@@ -18,7 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games_jax.adapters.pgx_like import PgxLikeEnv, PgxLikeState, to_pgx
 from games_jax.play import replay
+
+__all__ = ["PgxGame", "PgxLikeEnv", "PgxLikeState", "PgxState", "from_pgx", "make_pgx", "to_pgx"]
 
 # The longest games by the rules of each environment (pgx 2.6). Othello ends at pgx by two passes in a row.
 _MAX_STEPS = {
