@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxsearch import rows
-from jaxsearch.search import RootRule
 from jaxsearch.selection import completed_qvalues
+from jaxsearch.steps import RootRule
 
-__all__ = ["considered_visits", "halving_score", "make_root_rule"]
+__all__ = ["considered_visits", "halving_score", "make_root_rule", "make_root_scores"]
 
 _LOWEST = -1e9
 """Floor of a score: a lone candidate stays selectable however low its logit."""
@@ -45,36 +46,18 @@ def halving_score(
     return jnp.where(visits == considered, jnp.maximum(_LOWEST, gumbel + logits + q), -jnp.inf)
 
 
-def make_root_rule(
-    gumbel: jax.Array,
-    logits: jax.Array,
-    *,
-    num_simulations: int,
-    max_considered: int,
-    num_valid: jax.Array,
-    **options: float | bool,
-) -> RootRule:
-    """The rule for the root: which candidate the next simulation visits.
+def make_root_scores(
+    gumbel: jax.Array, logits: jax.Array, **options: float | bool
+) -> Callable[[rows.Row, jax.Array], rows.PerAction]:
+    """The score of the roots' actions, given how many visits the candidates have had.
 
     Args:
         gumbel: `[B, A]` Gumbel noise, drawn once for the search.
         logits: `[B, A]`, shifted so that the largest is 0.
-        num_simulations: S.
-        max_considered: candidates at the start, fewer where fewer actions are valid.
-        num_valid: int32 `[B]`, valid actions.
         **options: for `completed_qvalues`.
-
-    Raises:
-        ValueError: `max_considered` below 1.
     """
-    if max_considered < 1:
-        raise ValueError(f"max_num_considered_actions is {max_considered}; expected at least 1")
-    table = np.stack([considered_visits(m, num_simulations) for m in range(max_considered + 1)])
-    schedule = jnp.asarray(table)[jnp.minimum(num_valid, max_considered)].T  # [S, B]
 
-    def rule(row: rows.Row, simulation: jax.Array) -> rows.PerAction:
-        # Each simulation visits the root once, so all trees are at the same place of their schedules.
-        considered = row.per_node(schedule[jnp.minimum(simulation, num_simulations - 1)].astype(jnp.float32))
+    def scores(row: rows.Row, considered: jax.Array) -> rows.PerAction:
         q = completed_qvalues(row, **options)  # pyright: ignore[reportArgumentType]
         return row.each(
             lambda g, l, q, n: halving_score(considered, g, l, q, n),
@@ -83,5 +66,31 @@ def make_root_rule(
             q,
             row.visits,
         )
+
+    return scores
+
+
+def make_root_rule(
+    scores: Callable[[rows.Row, jax.Array], rows.PerAction],
+    *,
+    num_simulations: int,
+    max_considered: int,
+    num_valid: jax.Array,
+) -> RootRule:
+    """The rule for the root: which candidate the next simulation visits.
+
+    Args:
+        scores: from `make_root_scores`.
+        num_simulations: S.
+        max_considered: candidates at the start, fewer where fewer actions are valid.
+        num_valid: int32 `[B]`, valid actions.
+    """
+    table = np.stack([considered_visits(m, num_simulations) for m in range(max_considered + 1)])
+    schedule = jnp.asarray(table)[jnp.minimum(num_valid, max_considered)].T  # [S, B]
+
+    def rule(row: rows.Row, simulation: jax.Array) -> rows.PerAction:
+        # Each simulation visits the root once, so all trees are at the same place of their schedules.
+        visits = schedule[jnp.minimum(simulation, num_simulations - 1)]
+        return scores(row, row.per_node(visits.astype(jnp.float32)))
 
     return rule

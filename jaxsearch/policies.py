@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxsearch import halving, selection
 from jaxsearch.noise import add_dirichlet
+from jaxsearch.parallel import phase_parallel_search
 from jaxsearch.priors import mask_invalid
 from jaxsearch.rows import Row
 from jaxsearch.search import search
@@ -97,6 +99,7 @@ def gumbel_muzero_policy(
     value_scale: float = 0.1,
     maxvisit_init: float = 50.0,
     rescale_values: bool = True,
+    parallel: bool = False,
 ) -> PolicyOutput:
     """Gumbel MuZero's search, as `mctx.gumbel_muzero_policy` with its default q-transform.
 
@@ -114,6 +117,8 @@ def gumbel_muzero_policy(
         max_num_considered_actions: candidates at the root.
         gumbel_scale: 0 makes the choice deterministic.
         value_scale, maxvisit_init, rescale_values: of the q-transform, see `selection.completed_qvalues`.
+        parallel: search all candidates of a round at once, see `parallel.phase_parallel_search`:
+            `recurrent_fn` then gets several leaves per tree.
 
     Returns:
         The action `[B]`, the improved policy `[B, A]` as `action_weights`, and the tree.
@@ -123,6 +128,8 @@ def gumbel_muzero_policy(
 
     Reference: Danihelka et al. (2022), https://openreview.net/forum?id=bERaNdoegnO.
     """
+    if max_num_considered_actions < 1:
+        raise ValueError(f"max_num_considered_actions is {max_num_considered_actions}; expected at least 1")
     rng_key, gumbel_key = jax.random.split(rng_key)
     masked = mask_invalid(root.prior_logits, invalid_actions)
     valid, lowest = masked > -1e8, jnp.finfo(jnp.float32).min
@@ -133,25 +140,35 @@ def gumbel_muzero_policy(
         "maxvisit_init": maxvisit_init,
         "rescale_values": rescale_values,
     }
-    tree = search(
-        params,
-        rng_key,
-        root=root.replace(prior_logits=masked),
-        recurrent_fn=recurrent_fn,
-        num_simulations=num_simulations,
-        rule=functools.partial(selection.gumbel_interior, **options),
-        root_rule=halving.make_root_rule(
-            gumbel,
-            logits,
+    num_valid = jnp.sum(valid, axis=-1, dtype=jnp.int32)
+    scores = halving.make_root_scores(gumbel, logits, **options)
+    arguments: dict[str, Any] = {
+        "root": root.replace(prior_logits=masked),
+        "recurrent_fn": recurrent_fn,
+        "num_simulations": num_simulations,
+        "rule": functools.partial(selection.gumbel_interior, **options),
+        "invalid_actions": invalid_actions,
+        "max_depth": max_depth,
+    }
+    if parallel:
+        considered = min(max_num_considered_actions, logits.shape[-1])
+        tree = phase_parallel_search(
+            params,
+            rng_key,
+            root_scores=scores,
+            num_candidates=jnp.minimum(num_valid, considered),
+            max_considered=considered,
+            **arguments,
+        )
+    else:
+        root_rule = halving.make_root_rule(
+            scores,
             num_simulations=num_simulations,
             max_considered=max_num_considered_actions,
-            num_valid=jnp.sum(valid, axis=-1, dtype=jnp.int32),
-            **options,
-        ),
-        invalid_actions=invalid_actions,
-        max_depth=max_depth,
-        random_ties=False,  # the noise at the root is the only chance in this search, as in mctx
-    )
+            num_valid=num_valid,
+        )
+        # The noise at the root is the only chance in this search, as in mctx.
+        tree = search(params, rng_key, root_rule=root_rule, random_ties=False, **arguments)
     q = selection.completed_qvalues(root_row(tree), **options)
     visits = tree.summary().visit_counts
     considered = jnp.max(visits, axis=-1, keepdims=True)

@@ -70,6 +70,7 @@ class Tree:
         choice: int32 `[N * B]`, the action that selection would take at each node now.
         depths: int32 `[N * B]`, edges between each node and its root.
         states: the nodes' states, packed: arrays `[N, B, F]`.
+        proofs: int32 `[N * B * A]`, what is proven of each edge (`solver.py`); None where nothing is asked.
         tie_seeds: uint32 `[B]`, from which `rows.tie_codes` decides between equal scores; None if the first
             of equal actions wins.
         num_trees, num_actions: B and A.
@@ -81,6 +82,7 @@ class Tree:
     choice: jax.Array
     depths: jax.Array
     states: dict[str, jax.Array]
+    proofs: jax.Array | None
     tie_seeds: jax.Array | None
     num_trees: int = dataclasses.field(metadata={"static": True})
     num_actions: int = dataclasses.field(metadata={"static": True})

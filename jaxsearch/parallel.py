@@ -1,0 +1,230 @@
+"""Several leaves of each tree at a time: few trees, large networks, big accelerators.
+
+One evaluation then serves K leaves per tree, which a network does in little more time than one. The price is
+that the K descents of a step do not see each other's results.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxsearch import rows, steps
+from jaxsearch.halving import considered_visits
+from jaxsearch.search import check, plant
+from jaxsearch.steps import Choice, Cursor, Rule
+from jaxsearch.tree import Tree, ended, make_row
+from jaxsearch.types import Params, RecurrentFn, RootFnOutput
+
+__all__ = ["RootScores", "phase_parallel_search", "virtual_loss_search"]
+
+RootScores = Callable[[rows.Row, jax.Array], rows.PerAction]
+"""Scores `[B, A]` of the root's actions; the second argument, `[B, 1]`, is the visits a candidate has had."""
+
+
+def virtual_loss_search(
+    params: Params,
+    key: jax.Array,
+    *,
+    root: RootFnOutput,
+    recurrent_fn: RecurrentFn,
+    num_simulations: int,
+    leaves: int,
+    rule: Rule,
+    virtual_loss: float = 1.0,
+    invalid_actions: jax.Array | None = None,
+    max_depth: int | None = None,
+    random_ties: bool = True,
+) -> Tree:
+    """Searches B trees, `leaves` simulations of each at a time, kept apart by virtual losses.
+
+    The descents of a step follow each other. Each counts at once as a visit that lost by `virtual_loss` at
+    every node passed, so that the next looks elsewhere; the true returns then replace the losses. Descents
+    that choose the same edge all the same evaluate it each and make one node.
+
+    Args:
+        leaves: K; must divide `num_simulations`.
+        virtual_loss: subtracted from each value sum on the path, 0 or more.
+        params, key, root, recurrent_fn, num_simulations, rule, invalid_actions, max_depth, random_ties: as in
+            `search.search`; `recurrent_fn` gets `K * B` leaves, tree `b`'s at `k * B + b`.
+
+    Raises:
+        ValueError: as `search.search`, or `leaves` does not divide the simulations, or a negative loss.
+
+    Reference: Chaslot, Winands and van den Herik (2008), Parallel Monte-Carlo Tree Search.
+    """
+    check(root, num_simulations, invalid_actions, max_depth)
+    if leaves < 1 or num_simulations % leaves:
+        raise ValueError(f"leaves is {leaves}; expected a divisor of the {num_simulations} simulations")
+    if virtual_loss < 0:
+        raise ValueError(f"virtual_loss is {virtual_loss}; expected 0 or more")
+    max_depth = num_simulations if max_depth is None else min(max_depth, num_simulations)
+    limit = max_depth if max_depth < num_simulations else None
+    tie_key, key = jax.random.split(key)
+    tree = plant(tie_key if random_ties else None, root, num_simulations, invalid_actions)
+    b, lanes = tree.num_trees, leaves * tree.num_trees
+    choose = Choice(tree.tie_seeds, rule)
+    roots = jnp.arange(b, dtype=jnp.int32)
+
+    def step(index: jax.Array, carry: tuple[Tree, jax.Array, steps.Passed]) -> Any:
+        tree, paths, passed = carry
+        index = jnp.asarray(index, jnp.int32)
+
+        def one_more(k: jax.Array, carry: tuple) -> tuple:
+            tree, edges, depth, paths, passed = carry
+            path = jax.lax.dynamic_slice(paths, (0, k * b), (paths.shape[0], b))
+            cursor = steps.descend(tree, Cursor(roots, jnp.int32(0), path), limit)
+            edge = ended(cursor.at)
+            # Only the edges are wanted of this backup: what each of them brought for now is a loss.
+            passed, count, _ = steps.back_up(
+                tree, passed, cursor, jnp.zeros((b,)), steps.length_of(tree, edge)
+            )
+            losses = steps.Passed(passed.edges, jnp.full_like(passed.returns, -virtual_loss))
+            tree = steps.update(tree, losses, count, choose, lanes=lanes)
+            edges = jax.lax.dynamic_update_slice(edges, edge, (k * b,))
+            paths = jax.lax.dynamic_update_slice(paths, cursor.path, (0, k * b))
+            return tree, edges, jnp.maximum(depth, cursor.depth), paths, passed
+
+        start = (tree, jnp.zeros((lanes,), jnp.int32), jnp.int32(0), paths, passed)
+        tree, edges, depth, paths, passed = jax.lax.fori_loop(0, leaves, one_more, start)
+        by_leaf = edges.reshape(leaves, b)
+        again = (by_leaf[:, None] == by_leaf[None]) & np.tri(leaves, k=-1, dtype=bool)[:, :, None]
+        tree, new = steps.expand(
+            params,
+            jax.random.fold_in(key, index),
+            tree,
+            recurrent_fn,
+            edges,
+            1 + index * leaves,
+            choose,
+            ~jnp.any(again, axis=1).reshape(-1),
+        )
+        cursor = Cursor(edges, depth, paths)
+        passed, count, _ = steps.back_up(tree, passed, cursor, new.returns, new.length)
+        gained = steps.Passed(passed.edges, passed.returns + virtual_loss)
+        tree = steps.update(tree, gained, count, choose, lanes=lanes, visits=0.0)
+        return tree, paths, passed
+
+    tree = choose.at_root(tree, jnp.int32(0))
+    carry = (tree, *steps.make_room(lanes, max_depth))
+    return jax.lax.fori_loop(0, num_simulations // leaves, step, carry)[0]
+
+
+def phase_parallel_search(
+    params: Params,
+    key: jax.Array,
+    *,
+    root: RootFnOutput,
+    recurrent_fn: RecurrentFn,
+    num_simulations: int,
+    rule: Rule,
+    root_scores: RootScores,
+    num_candidates: jax.Array,
+    max_considered: int,
+    invalid_actions: jax.Array | None = None,
+    max_depth: int | None = None,
+) -> Tree:
+    """Sequential Halving with all candidates of a round searched at once.
+
+    Subtrees of different root actions have nothing in common, so the simulations of a round do not disturb
+    each other: this is Sequential Halving as published, in fewer steps. 16 candidates and 64 simulations take
+    15 steps of 16, then 8, 4 and 2 leaves a tree. The search of one leaf at a time differs in one thing: it
+    ranks the candidates of a new phase anew after each visit, when the scale of the values may have moved.
+
+    Args:
+        root_scores: scores the candidates at the start of a round, see `halving.make_root_scores`.
+        num_candidates: int32 `[B]`, 1 to `max_considered`. A tree with one candidate gets as many simulations
+            as the longest schedule of the others has rounds.
+        max_considered: M.
+        params, key, root, recurrent_fn, num_simulations, rule, invalid_actions, max_depth: as in
+            `search.search`; `recurrent_fn` gets `K * B` leaves, tree `b`'s at `k * B + b`.
+
+    Raises:
+        ValueError: as `search.search`.
+
+    Reference: Karnin et al. (2013); Danihelka et al. (2022), section 3.
+    """
+    check(root, num_simulations, invalid_actions, max_depth)
+    plan = _rounds(max_considered, num_simulations)
+    max_depth = num_simulations if max_depth is None else min(max_depth, num_simulations)
+    limit = max_depth if max_depth < num_simulations else None
+    tree = plant(None, root, int(plan.lanes.sum()), invalid_actions)
+    b, a = tree.num_trees, tree.num_actions
+    choose = Choice(None, rule)
+    widths = jnp.asarray(plan.widths)[num_candidates].T  # [T, B]
+    visits = jnp.asarray(plan.visits)[num_candidates].T
+    last = jnp.max(jnp.asarray(plan.lengths)[num_candidates])
+    slots = jnp.asarray(np.concatenate([[1], 1 + np.cumsum(plan.lanes)]).astype(np.int32))
+
+    def one_round(lanes: int, state: tuple) -> tuple:
+        t, (tree, path, passed) = state
+        scores = root_scores(make_row(tree.rows[:b], unrolled=False), visits[t].astype(jnp.float32)[:, None])
+        best, action = jax.lax.top_k(jnp.where(tree.rows[:b, 2 * a : 3 * a] > 0, scores, -jnp.inf), lanes)
+        on = (jnp.arange(lanes)[None] < widths[t][:, None]) & (best > -jnp.inf)
+        on, action = on.T.reshape(-1), action.T.reshape(-1).astype(jnp.int32)
+        edge = jnp.tile(jnp.arange(b, dtype=jnp.int32) * a, lanes) + action
+        child = steps.take(tree.children, edge)
+        goes_on = on & (child >= 0) if limit is None or limit > 1 else jnp.zeros_like(on)
+        start = steps.begin(edge, jnp.where(goes_on, child, ended(edge)), path)
+        cursor = steps.descend(tree, start, limit)
+        tree, new = steps.expand(
+            params, jax.random.fold_in(key, t), tree, recurrent_fn, ended(cursor.at), slots[t], choose, on
+        )
+        length = jnp.where(on, new.length, 0)
+        passed, count, _ = steps.back_up(tree, passed, cursor, new.returns, length)
+        return t + 1, (steps.update(tree, passed, count, choose, lanes=lanes * b), cursor.path, passed)
+
+    t = jnp.int32(0)
+    ends = np.flatnonzero(np.diff(plan.lanes, append=0)) + 1
+    for end in ends.tolist():  # rounds of equally many lanes are one loop
+        lanes = int(plan.lanes[end - 1])
+
+        def unfinished(state: tuple, end: int = end) -> jax.Array:
+            return (state[0] < end) & (state[0] < last)
+
+        carry = (tree, *steps.make_room(lanes * b, max_depth))
+        t, (tree, *_) = jax.lax.while_loop(unfinished, functools.partial(one_round, lanes), (t, carry))
+    return tree
+
+
+class _Rounds(NamedTuple):
+    """The rounds of Sequential Halving for every number of candidates, padded to the longest.
+
+    Attributes:
+        widths: int32 `[M + 1, T]`, candidates visited in a round.
+        visits: int32 `[M + 1, T]`, the visits that these have had.
+        lengths: int32 `[M + 1]`, rounds.
+        lanes: int `[T]`, candidates visited in a round at most.
+    """
+
+    widths: np.ndarray
+    visits: np.ndarray
+    lengths: np.ndarray
+    lanes: np.ndarray
+
+
+def _rounds(max_considered: int, num_simulations: int) -> _Rounds:
+    plans = []
+    for candidates in range(2, max_considered + 1):
+        schedule = considered_visits(candidates, num_simulations)
+        starts = np.flatnonzero(np.diff(schedule, prepend=-1))
+        plans.append((np.diff(starts, append=num_simulations), schedule[starts]))
+    longest = max((len(widths) for widths, _ in plans), default=num_simulations)
+    single = min(longest, num_simulations)
+    plans = [(np.ones(single, int), np.arange(single))] * 2 + plans  # none and one candidate
+    table = np.zeros((2, max_considered + 1, longest), np.int32)
+    for candidates, plan in enumerate(plans):
+        table[:, candidates, : len(plan[0])] = plan
+    widths, visits = table
+    lengths = np.array([len(plan[0]) for plan in plans], np.int32)
+    # Never more lanes than before, and less than half as many or as many: each number is a program of its own.
+    lanes = np.maximum.accumulate(widths.max(axis=0)[::-1])[::-1].copy()
+    for t in range(1, longest):
+        if 2 * lanes[t] > lanes[t - 1]:
+            lanes[t] = lanes[t - 1]
+    return _Rounds(widths, visits, lengths, lanes)
