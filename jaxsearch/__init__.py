@@ -1,16 +1,27 @@
 """Batched tree search in JAX: thousands of searches in one compiled program."""
 
+from jaxsearch import mctx
 from jaxsearch.environment import make_recurrent_fn, make_root_fn
-from jaxsearch.evaluators import playouts, uniform
+from jaxsearch.evaluators import cut_playouts, mixture, playouts, successor_values, uniform
+from jaxsearch.flat import flat_monte_carlo
 from jaxsearch.noise import add_dirichlet
-from jaxsearch.policies import gumbel_muzero_policy, muzero_policy, sample_visits
+from jaxsearch.policies import (
+    gumbel_muzero_policy,
+    muzero_policy,
+    sample_visits,
+    stochastic_muzero_policy,
+)
+from jaxsearch.reuse import reroot
 from jaxsearch.rows import Row
 from jaxsearch.search import search
 from jaxsearch.searches import gumbel, puct, uct
+from jaxsearch.solver import root_proof
+from jaxsearch.stopping import playout_cap
 from jaxsearch.tree import RootSummary, Tree
 from jaxsearch.types import (
     Environment,
     Evaluator,
+    PlayoutGame,
     PolicyOutput,
     RecurrentFn,
     RecurrentFnOutput,
@@ -22,6 +33,7 @@ from jaxsearch.types import (
 __all__ = [
     "Environment",
     "Evaluator",
+    "PlayoutGame",
     "PolicyOutput",
     "RecurrentFn",
     "RecurrentFnOutput",
@@ -32,15 +44,24 @@ __all__ = [
     "SearchOutput",
     "Tree",
     "add_dirichlet",
+    "cut_playouts",
+    "flat_monte_carlo",
     "gumbel",
     "gumbel_muzero_policy",
     "make_recurrent_fn",
     "make_root_fn",
+    "mctx",
+    "mixture",
     "muzero_policy",
+    "playout_cap",
     "playouts",
     "puct",
+    "reroot",
+    "root_proof",
     "sample_visits",
     "search",
+    "stochastic_muzero_policy",
+    "successor_values",
     "uct",
     "uniform",
 ]

@@ -1,14 +1,26 @@
-"""Evaluators that need no network. One made from a network's parameters is in `train.networks`."""
+"""What judges the leaves of a search; the evaluator made from a network is in `train.networks`."""
 
 from __future__ import annotations
+
+from typing import Literal, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxsearch.environment import masked_logits
+from jaxsearch.random_play import cut_playouts, of_player, playouts
 from jaxsearch.types import Environment, Evaluator, Params, State
 
-__all__ = ["playouts", "uniform"]
+__all__ = ["ValueFn", "cut_playouts", "mixture", "playouts", "successor_values", "uniform"]
+
+
+class ValueFn(Protocol):
+    """A value function of states."""
+
+    def __call__(self, params: Params, states: State) -> jax.Array:
+        """Float32 `[B]`, values of the states `[B]` for the player to move in each."""
+        ...
 
 
 def uniform(env: Environment) -> Evaluator:
@@ -22,73 +34,90 @@ def uniform(env: Environment) -> Evaluator:
     return evaluate
 
 
-def playouts(env: Environment, *, k: int = 1, max_steps: int | None = None) -> Evaluator:
-    """Uniformly random games to the end; equal priors, the mean result as value.
+def mixture(evaluator: Evaluator, other: Evaluator, *, weight: float = 0.5) -> Evaluator:
+    """The priors of one evaluator, and the values of two: `(1 - weight) * first + weight * other`.
+
+    Both get the same `params`. AlphaGo mixed its value network with playouts so, at weight 0.5.
 
     Args:
-        env: the game; one player, or two whose rewards sum to zero.
-        k: playouts per state.
-        max_steps: a game not over after so many plies counts as it stands (0 if nothing was won yet).
-            Default: `env.max_steps` if the game says it, which no game exceeds.
+        evaluator: gives priors and values.
+        other: gives values, such as `playouts(game)`.
+        weight: of the other's value, 0 to 1.
 
     Raises:
-        ValueError: `k` or `max_steps` below 1, or no bound on a game's length.
+        ValueError: a weight outside 0..1.
+
+    Reference: Silver et al. (2016), Mastering the game of Go with deep neural networks and tree search.
     """
-    limit = max_steps if max_steps is not None else getattr(env, "max_steps", None)
-    if k < 1:
-        raise ValueError(f"k is {k}; expected at least 1 playout per state")
-    if limit is not None and limit < 1:
-        raise ValueError(f"max_steps is {limit}; expected at least 1 ply")
-    if limit is None:
-        raise ValueError("the game states no max_steps; give playouts(max_steps=...)")
+    if not 0 <= weight <= 1:
+        raise ValueError(f"weight is {weight}; expected 0 to 1")
 
     def evaluate(params: Params, key: jax.Array, states: State) -> tuple[jax.Array, jax.Array]:
-        del params
-        batch = jax.tree.leaves(states)[0].shape[0]
-        many = jax.tree.map(lambda leaf: jnp.repeat(leaf, k, axis=0), states)
-        mover = jax.vmap(env.current_player)(many)
-        seeds = jax.random.bits(key, (batch * k,), jnp.uint32)
-        rewards = jnp.zeros((batch * k, env.num_players), jnp.float32)
-
-        def unfinished(carry: tuple) -> jax.Array:
-            ply, over = carry[0], carry[1]
-            return (ply < limit) & ~jnp.all(over)
-
-        def play(carry: tuple) -> tuple:
-            ply, over, seeds, rewards, states = carry
-            seeds, draws = _draw(seeds)
-            action = _random_legal(draws, jax.vmap(env.legal_actions)(states))
-            states = jax.vmap(env.step)(states, action)
-            rewards += jnp.where(over[:, None], 0.0, jax.vmap(env.rewards)(states))
-            return ply + 1, jax.vmap(env.is_over)(states), seeds, rewards, states
-
-        start = (jnp.int32(0), jax.vmap(env.is_over)(many), seeds, rewards, many)
-        rewards = jax.lax.while_loop(unfinished, play, start)[3]
-        mine = jnp.take_along_axis(rewards, mover[:, None], axis=-1)[:, 0]
-        value = jnp.mean(mine.reshape(batch, k), axis=-1)
-        return jnp.zeros((batch, env.num_actions)), value
+        key, other_key = jax.random.split(key)
+        logits, value = evaluator(params, key, states)
+        _, other_value = other(params, other_key, states)
+        # In float32 whatever a network computes in.
+        value, other_value = value.astype(jnp.float32), other_value.astype(jnp.float32)
+        return logits, (1.0 - weight) * value + weight * other_value
 
     return evaluate
 
 
-def _draw(seeds: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The next seeds and uniform numbers in [0, 1) `[B]`, by a PCG generator per game.
+def successor_values(
+    env: Environment,
+    value_fn: ValueFn,
+    *,
+    temperature: float = 0.1,
+    value: Literal["state", "best"] = "state",
+    discount: float = 1.0,
+) -> Evaluator:
+    """Makes a search's evaluator of a value function alone: priors `softmax(q / temperature)`.
 
-    JAX's own generator would cost more than the game here. Reference: O'Neill (2014), PCG-RXS-M-XS-32.
+    `q(a)` is the reward of action `a` and the value of the state after it, for the mover; of a game that is
+    over there, the reward alone. An evaluation looks at A + 1 states.
+
+    Args:
+        env: the game; one player, or two whose rewards sum to zero.
+        value_fn: judges states; its answer where a game is over is not used.
+        temperature: more than 0; small ones trust the values more.
+        value: of the state itself, what `value_fn` says of it (`"state"`), or the greatest `q` (`"best"`), a
+            search one ply deep, which looks at A states.
+        discount: per ply, as in the search.
+
+    Raises:
+        ValueError: a temperature of 0 or less, or an unknown `value`.
+
+    Example:
+        >>> import games_jax, jax, jaxsearch
+        >>> game = games_jax.make("tic_tac_toe")
+        >>> states = jax.tree.map(lambda leaf: leaf[None], game.from_string("XX./OO./... X"))
+        >>> evaluator = jaxsearch.successor_values(game, lambda params, states: states.own * 0.0)
+        >>> logits, _ = evaluator(None, jax.random.key(0), states)
+        >>> int(logits.argmax())  # three in a row
+        2
     """
-    word = ((seeds >> ((seeds >> 28) + np.uint32(4))) ^ seeds) * np.uint32(277803737)
-    word = (word >> 22) ^ word
-    # Through int32: conversion from unsigned numbers is slow on CPU.
-    draws = (word >> 8).astype(jnp.int32).astype(jnp.float32) * np.float32(2.0**-24)
-    return seeds * np.uint32(747796405) + np.uint32(2891336453), draws
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature}; expected more than 0")
+    if value not in ("state", "best"):
+        raise ValueError(f"value is {value!r}; expected 'state' or 'best'")
 
+    def evaluate(params: Params, key: jax.Array, states: State) -> tuple[jax.Array, jax.Array]:
+        del key
+        mover, legal = jax.vmap(env.current_player)(states), jax.vmap(env.legal_actions)(states)
+        batch, actions = legal.shape
+        every = jnp.tile(np.arange(actions, dtype=np.int32), batch)
+        before = jax.tree.map(lambda leaf: jnp.repeat(leaf, actions, axis=0), states)
+        after = jax.vmap(env.step)(before, every)
+        mover = jnp.repeat(mover, actions)
+        sign = jnp.where(jax.vmap(env.current_player)(after) == mover, discount, -discount)
+        judged = sign * value_fn(params, after).astype(jnp.float32)
+        q = of_player(jax.vmap(env.rewards)(after), mover)
+        q = q + jnp.where(jax.vmap(env.is_over)(after), 0.0, judged)
+        # What the value function says after an illegal action, NaN included, stays out.
+        q = jnp.where(legal, q.reshape(batch, actions), -jnp.inf)
+        logits = masked_logits(q / temperature, legal)
+        if value == "state":
+            return logits, value_fn(params, states).astype(jnp.float32)
+        return logits, jnp.where(jnp.any(legal, axis=-1), jnp.max(q, axis=-1), 0.0)
 
-def _random_legal(draws: jax.Array, legal: jax.Array) -> jax.Array:
-    """A uniformly random legal action, int32 `[B]`; 0 where there is none."""
-    count = jnp.sum(legal.astype(jnp.float32), axis=-1)
-    target = jnp.floor(draws * count)
-    # The action with exactly `target` legal ones before it.
-    before = jnp.cumsum(legal.astype(jnp.float32), axis=-1) - 1.0
-    hit = legal & (before == target[:, None])
-    index = jnp.arange(legal.shape[-1], dtype=jnp.float32)
-    return jnp.sum(jnp.where(hit, index, 0.0), axis=-1).astype(jnp.int32)
+    return evaluate

@@ -222,7 +222,7 @@ def _rounds(max_considered: int, num_simulations: int) -> _Rounds:
         table[:, candidates, : len(plan[0])] = plan
     widths, visits = table
     lengths = np.array([len(plan[0]) for plan in plans], np.int32)
-    # Never more lanes than before, and less than half as many or as many: each number is a program of its own.
+    # Never more lanes than before, and as many or at most half: each number is a program of its own.
     lanes = np.maximum.accumulate(widths.max(axis=0)[::-1])[::-1].copy()
     for t in range(1, longest):
         if 2 * lanes[t] > lanes[t - 1]:

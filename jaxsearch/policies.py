@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
 from jaxsearch import halving, selection
+from jaxsearch.mctx import policies as drop_in
+from jaxsearch.mctx import stochastic_muzero_policy as _stochastic_muzero_policy
+from jaxsearch.mctx.original import mctx
 from jaxsearch.noise import add_dirichlet
 from jaxsearch.parallel import phase_parallel_search
 from jaxsearch.priors import mask_invalid
@@ -17,7 +21,13 @@ from jaxsearch.search import search
 from jaxsearch.tree import Tree, make_row
 from jaxsearch.types import Params, PolicyOutput, RecurrentFn, RootFnOutput
 
-__all__ = ["gumbel_muzero_policy", "muzero_policy", "root_row", "sample_visits"]
+__all__ = [
+    "gumbel_muzero_policy",
+    "muzero_policy",
+    "root_row",
+    "sample_visits",
+    "stochastic_muzero_policy",
+]
 
 
 def muzero_policy(
@@ -28,12 +38,15 @@ def muzero_policy(
     num_simulations: int,
     invalid_actions: jax.Array | None = None,
     max_depth: int | None = None,
+    loop_fn: Callable[..., Any] = jax.lax.fori_loop,
     *,
+    qtransform: Callable[..., jax.Array] | None = None,
     dirichlet_fraction: float | jax.Array = 0.25,
     dirichlet_alpha: float | jax.Array = 0.3,
     pb_c_init: float = 1.25,
     pb_c_base: float = 19652.0,
     temperature: float | jax.Array = 1.0,
+    compat: Literal["mctx"] | None = None,
 ) -> PolicyOutput:
     """MuZero's search, as `mctx.muzero_policy`.
 
@@ -55,6 +68,9 @@ def muzero_policy(
         pb_c_base: c_2 of the PUCT formula.
         temperature: the action is drawn in proportion to `visits ** (1 / temperature)`; 0 takes the most
             visited.
+        loop_fn, qtransform: mctx's; a `qtransform` or loop of one's own runs on the slower drop-in search of
+            `jaxsearch.mctx`, as does
+        compat: `"mctx"` for mctx's answers, its faults and its use of random numbers included.
 
     Returns:
         The action `[B]`, the visit shares `[B, A]` as `action_weights`, and the tree.
@@ -64,6 +80,24 @@ def muzero_policy(
 
     Reference: Schrittwieser et al. (2020), https://arxiv.org/abs/1911.08265, appendix B.
     """
+    if _wants_drop_in(compat, qtransform, loop_fn):
+        return drop_in.muzero_policy(
+            params,
+            rng_key,
+            root,
+            recurrent_fn,
+            num_simulations,
+            invalid_actions,
+            max_depth,
+            loop_fn,
+            qtransform=qtransform or mctx.qtransform_by_parent_and_siblings,
+            dirichlet_fraction=dirichlet_fraction,
+            dirichlet_alpha=dirichlet_alpha,
+            pb_c_init=pb_c_init,
+            pb_c_base=pb_c_base,
+            temperature=temperature,
+            compat=compat,
+        )
     rng_key, noise_key, search_key = jax.random.split(rng_key, 3)
     logits = mask_invalid(root.prior_logits, invalid_actions)
     noisy = add_dirichlet(noise_key, logits, alpha=dirichlet_alpha, fraction=dirichlet_fraction)
@@ -93,13 +127,16 @@ def gumbel_muzero_policy(
     num_simulations: int,
     invalid_actions: jax.Array | None = None,
     max_depth: int | None = None,
+    loop_fn: Callable[..., Any] = jax.lax.fori_loop,
     *,
+    qtransform: Callable[..., jax.Array] | None = None,
     max_num_considered_actions: int = 16,
     gumbel_scale: float | jax.Array = 1.0,
     value_scale: float = 0.1,
     maxvisit_init: float = 50.0,
     rescale_values: bool = True,
     parallel: bool = False,
+    compat: Literal["mctx"] | None = None,
 ) -> PolicyOutput:
     """Gumbel MuZero's search, as `mctx.gumbel_muzero_policy` with its default q-transform.
 
@@ -119,6 +156,7 @@ def gumbel_muzero_policy(
         value_scale, maxvisit_init, rescale_values: of the q-transform, see `selection.completed_qvalues`.
         parallel: search all candidates of a round at once, see `parallel.phase_parallel_search`:
             `recurrent_fn` then gets several leaves per tree.
+        loop_fn, qtransform, compat: as in `muzero_policy`.
 
     Returns:
         The action `[B]`, the improved policy `[B, A]` as `action_weights`, and the tree.
@@ -128,6 +166,29 @@ def gumbel_muzero_policy(
 
     Reference: Danihelka et al. (2022), https://openreview.net/forum?id=bERaNdoegnO.
     """
+    options: dict[str, float | bool] = {
+        "value_scale": value_scale,
+        "maxvisit_init": maxvisit_init,
+        "rescale_values": rescale_values,
+    }
+    if _wants_drop_in(compat, qtransform, loop_fn):
+        if parallel:
+            raise ValueError("parallel goes with no compat, qtransform or loop_fn: those search leaf by leaf")
+        completed = functools.partial(mctx.qtransform_completed_by_mix_value, **options)
+        return drop_in.gumbel_muzero_policy(
+            params,
+            rng_key,
+            root,
+            recurrent_fn,
+            num_simulations,
+            invalid_actions,
+            max_depth,
+            loop_fn,
+            qtransform=qtransform or completed,
+            max_num_considered_actions=max_num_considered_actions,
+            gumbel_scale=gumbel_scale,
+            compat=compat,
+        )
     if max_num_considered_actions < 1:
         raise ValueError(f"max_num_considered_actions is {max_num_considered_actions}; expected at least 1")
     rng_key, gumbel_key = jax.random.split(rng_key)
@@ -135,11 +196,6 @@ def gumbel_muzero_policy(
     valid, lowest = masked > -1e8, jnp.finfo(jnp.float32).min
     logits = jnp.where(valid, masked - jnp.max(masked, axis=-1, keepdims=True), lowest)
     gumbel = gumbel_scale * jax.random.gumbel(gumbel_key, logits.shape, jnp.float32)
-    options = {
-        "value_scale": value_scale,
-        "maxvisit_init": maxvisit_init,
-        "rescale_values": rescale_values,
-    }
     num_valid = jnp.sum(valid, axis=-1, dtype=jnp.int32)
     scores = halving.make_root_scores(gumbel, logits, **options)
     arguments: dict[str, Any] = {
@@ -178,6 +234,24 @@ def gumbel_muzero_policy(
         action_weights=jnp.where(valid, jax.nn.softmax(jnp.where(valid, logits + q, lowest), axis=-1), 0.0),
         search_tree=tree,
     )
+
+
+def stochastic_muzero_policy(
+    *args: Any, compat: Literal["mctx"] | None = None, **kwargs: Any
+) -> PolicyOutput:
+    """Stochastic MuZero's search, with chance nodes: `mctx.stochastic_muzero_policy`, its faults mended.
+
+    The arguments are those of `jaxsearch.mctx.stochastic_muzero_policy`; `compat="mctx"` keeps mctx's faults.
+    The tree is an `mctx.Tree`.
+
+    Reference: Antonoglou et al. (2022), https://openreview.net/forum?id=X6D9bAHhBQ1.
+    """
+    return _stochastic_muzero_policy(*args, compat=compat, **kwargs)
+
+
+def _wants_drop_in(compat: str | None, qtransform: object, loop_fn: object) -> bool:
+    drop_in.check_compat(compat)
+    return compat is not None or qtransform is not None or loop_fn is not jax.lax.fori_loop
 
 
 def sample_visits(key: jax.Array, visits: jax.Array, temperature: float | jax.Array) -> jax.Array:

@@ -50,7 +50,7 @@ def reroot(tree: Tree, action: jax.Array, *, capacity: int | None = None) -> Tre
     place = jnp.cumsum(kept, axis=0, dtype=jnp.int32) - 1
     kept &= place < capacity
     # Where each old node goes: row `[K * B]`, out of bounds for those dropped.
-    target = jnp.where(kept, place * b + trees, capacity * b).reshape(-1)
+    target = jnp.where(kept, place * b + trees[None], capacity * b).reshape(-1)
 
     def moved(table: jax.Array, empty: Any = 0) -> jax.Array:
         """Rows `[N * B, ...]` of kept nodes, moved."""

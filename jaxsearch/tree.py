@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,11 @@ from jaxsearch.storage import Packer
 __all__ = ["NO_NODE", "RootSummary", "Tree", "ended", "node_number"]
 
 NO_NODE = -1
+
+_MCTX_FIELDS = frozenset(
+    "node_visits raw_values node_values parents action_from_parent children_prior_logits children_rewards "
+    "children_discounts children_values embeddings root_invalid_actions extra_data qvalues".split()
+)
 
 EXTRA_COLUMNS = 5
 """Columns of a row beyond the three blocks of A."""
@@ -87,6 +92,23 @@ class Tree:
     num_trees: int = dataclasses.field(metadata={"static": True})
     num_actions: int = dataclasses.field(metadata={"static": True})
     packer: Packer = dataclasses.field(metadata={"static": True})
+
+    ROOT_INDEX: ClassVar[int] = 0
+    NO_PARENT: ClassVar[int] = -1
+    UNVISITED: ClassVar[int] = -1
+
+    def __getattr__(self, name: str) -> Any:
+        """The fields of mctx's Tree, such as `node_visits`, worked out when they are read."""
+        if name not in _MCTX_FIELDS:
+            raise AttributeError(f"a Tree has no {name!r}")
+        from jaxsearch.mctx.convert import to_mctx_tree  # which imports this module
+
+        return getattr(to_mctx_tree(self), name)
+
+    @property
+    def num_simulations(self) -> int:
+        """S, or of a tree gone on with the room it has for nodes but one."""
+        return self.num_nodes - 1
 
     @property
     def num_nodes(self) -> int:

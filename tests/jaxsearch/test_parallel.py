@@ -1,0 +1,150 @@
+"""Several leaves of a tree at a time: the same search where nothing can differ, sound trees where it can."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from search_helpers import check_tree, quick_jit, random_invalid, random_model, random_roots, recurrent_fn
+
+import games_jax
+import jaxsearch
+from jaxsearch import selection
+from jaxsearch.halving import considered_visits
+from jaxsearch.parallel import virtual_loss_search
+from jaxsearch.search import search
+
+BATCH = 5
+
+
+@functools.cache
+def searcher(leaves, simulations=24, rule=selection.puct, **options):
+    def run(model, key, root):
+        common = {"root": root, "recurrent_fn": recurrent_fn, "num_simulations": simulations, "rule": rule}
+        if leaves is None:
+            return search(model, key, **common, **options)
+        return virtual_loss_search(model, key, leaves=leaves, **common, **options)
+
+    return quick_jit(run)
+
+
+def case(seed, num_actions):
+    model = random_model(seed, num_actions)
+    return model, jax.random.key(seed), random_roots(model, seed, BATCH)
+
+
+@given(seed=st.integers(0, 2**31))
+def test_one_leaf_is_the_plain_search(seed):
+    plain, parallel = (searcher(leaves)(*case(seed, 4)) for leaves in (None, 1))
+    np.testing.assert_array_equal(plain.children_visits, parallel.children_visits)
+    np.testing.assert_array_equal(plain.children_index, parallel.children_index)
+    np.testing.assert_allclose(plain.block(1), parallel.block(1), atol=1e-5)
+
+
+@pytest.mark.parametrize(("num_actions", "leaves", "max_depth"), [(4, 4, None), (20, 6, None), (2, 8, 3)])
+@given(seed=st.integers(0, 2**31))
+def test_no_virtual_loss_remains(num_actions, leaves, max_depth, seed):
+    """Counts are exact and every value sum can be recomputed from below; two actions make collisions."""
+    tree = searcher(leaves, max_depth=max_depth)(*case(seed, num_actions))
+    visits = np.asarray(tree.block(0))
+    np.testing.assert_array_equal(visits[:, 0].sum(-1), 24)
+    sums, value = np.asarray(tree.block(1)), np.asarray(tree.column(0))
+    reward, discount = np.asarray(tree.column(1)), np.asarray(tree.column(2))
+    children = np.asarray(tree.children_index)
+    for b, n, a in zip(*np.nonzero(children >= 0), strict=True):
+        child = children[b, n, a]
+        below = visits[b, child].sum()
+        # Visits that went no further: the first, and those that came to the same edge in the same step.
+        ended_here = visits[b, n, a] - below
+        assert ended_here >= 1
+        expected = visits[b, n, a] * reward[b, child] + discount[b, child] * (
+            ended_here * value[b, child] + sums[b, child].sum()
+        )
+        np.testing.assert_allclose(sums[b, n, a], expected, atol=1e-3)
+
+
+def test_trees_do_not_disturb_each_other():
+    model, key, root = case(0, 4)
+    other = random_roots(model, 7, BATCH)
+    mixed = jax.tree.map(lambda a, b: jnp.concatenate([a[:3], b[3:]]), root, other)
+    alone, together = (searcher(4)(model, key, r).children_visits for r in (root, mixed))
+    np.testing.assert_array_equal(alone[:3], together[:3])
+
+
+def test_leaves_differ():
+    """Virtual losses send the descents of a step to different leaves where there are enough."""
+    game = games_jax.make("connect_four")
+    start = jax.vmap(game.init)(jax.random.split(jax.random.key(0), 2))
+    search = jaxsearch.puct(game, jaxsearch.uniform(game), simulations=7, leaves=7, keep_tree=True)
+    out = search(jax.random.key(0), start)
+    np.testing.assert_array_equal(out.visits, np.ones((2, 7)))
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="leaves is 5; expected a divisor of the 24"):
+        searcher(5)(*case(0, 4))
+    with pytest.raises(ValueError, match=r"virtual_loss is -1.0; expected 0 or more"):
+        searcher(4, virtual_loss=-1.0)(*case(0, 4))
+    game = games_jax.make("tic_tac_toe")
+    with pytest.raises(ValueError, match="leaves is 4, which goes with no solver"):
+        jaxsearch.puct(game, jaxsearch.uniform(game), simulations=8, leaves=4, solver=True)
+
+
+@functools.cache
+def gumbel(parallel, simulations, considered, **options):
+    def run(model, key, root, invalid):
+        return jaxsearch.gumbel_muzero_policy(
+            model,
+            key,
+            root,
+            recurrent_fn,
+            simulations,
+            invalid,
+            max_num_considered_actions=considered,
+            parallel=parallel,
+            **options,
+        )
+
+    return quick_jit(run)
+
+
+@given(seed=st.integers(0, 2**31))
+def test_two_candidates_searched_at_once_are_as_one_by_one(seed):
+    """One phase only, so that nothing is ranked anew: equal in every count."""
+    arguments = (*case(seed, 6), jnp.zeros((BATCH, 6), bool))
+    one_by_one, at_once = (gumbel(parallel, 20, 2)(*arguments) for parallel in (False, True))
+    counts = [out.search_tree.summary().visit_counts for out in (one_by_one, at_once)]
+    np.testing.assert_array_equal(*counts)
+    np.testing.assert_array_equal(one_by_one.action, at_once.action)
+    np.testing.assert_allclose(one_by_one.action_weights, at_once.action_weights, atol=1e-5)
+
+
+@given(seed=st.integers(0, 2**31))
+def test_halving_visits_by_schedule(seed):
+    """Root visits are those of the published schedule, for every number of valid actions in one batch."""
+    simulations, num_actions = 30, 8
+    invalid = random_invalid(seed, BATCH, num_actions)
+    out = gumbel(True, simulations, num_actions)(*case(seed, num_actions), invalid)
+    tree = out.search_tree
+    counts = np.asarray(tree.summary().visit_counts)
+    valid = np.asarray(tree.block(2)[:, 0]) > 0
+    assert not counts[~valid].any()
+    for row, candidates in zip(counts, valid.sum(-1), strict=True):
+        if candidates < 2:
+            continue  # forced: see the docstring
+        schedule = considered_visits(int(candidates), simulations)
+        expected = [0] * int(candidates)
+        for visit in schedule:  # whoever has `visit` visits gets the next
+            expected[expected.index(visit)] += 1
+        np.testing.assert_array_equal(sorted(row[row > 0]), sorted(v for v in expected if v))
+    check = dict(zip(("visits", "sums"), (tree.block(0), tree.block(1)), strict=True))
+    assert np.isfinite(check["sums"]).all()
+
+
+def test_phases_in_sequence_make_a_sound_tree():
+    """Without invalid actions all trees are in step, and no node is left out."""
+    out = gumbel(True, 16, 2)(*case(3, 4), jnp.zeros((BATCH, 4), bool))
+    check_tree(out.search_tree, simulations=16)
