@@ -24,14 +24,88 @@ class _View:
 
     game: Game
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("game", "symmetries", "playout", "playouts"):
-            raise AttributeError(name)
-        return getattr(self.game, name)
+    @property
+    def name(self) -> str:
+        """The game's."""
+        return self.game.name
+
+    @property
+    def version(self) -> int:
+        """The game's."""
+        return self.game.version
+
+    @property
+    def num_players(self) -> int:
+        """The game's."""
+        return self.game.num_players
+
+    @property
+    def num_actions(self) -> int:
+        """The game's."""
+        return self.game.num_actions
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """The game's."""
+        return self.game.observation_shape
+
+    @property
+    def max_steps(self) -> int:
+        """The game's."""
+        return self.game.max_steps
+
+    @property
+    def has_chance(self) -> bool:
+        """The game's."""
+        return self.game.has_chance
+
+    def init(self, key: jax.Array) -> Any:
+        """The game's."""
+        return self.game.init(key)
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        """The game's."""
+        return self.game.step(state, action)
+
+    def legal_actions(self, state: Any) -> jax.Array:
+        """The game's."""
+        return self.game.legal_actions(state)
+
+    def observe(self, state: Any, player: jax.Array) -> jax.Array:
+        """The game's."""
+        return self.game.observe(state, player)
+
+    def current_player(self, state: Any) -> jax.Array:
+        """The game's."""
+        return self.game.current_player(state)
+
+    def rewards(self, state: Any) -> jax.Array:
+        """The game's."""
+        return self.game.rewards(state)
+
+    def is_over(self, state: Any) -> jax.Array:
+        """The game's."""
+        return self.game.is_over(state)
+
+    def render(self, state: Any) -> str:
+        """The game's."""
+        return self.game.render(state)
+
+    def to_svg(self, state: Any) -> str:
+        """The game's."""
+        return self.game.to_svg(state)
 
     def action_to_string(self, action: int) -> str:
-        """The game's notation."""
+        """The game's."""
         return self.game.action_to_string(action)
+
+    def action_from_string(self, text: str) -> int:
+        """The game's."""
+        return self.game.action_from_string(text)
+
+    def from_string(self, text: str) -> Any:
+        """The game's."""
+        return self.game.from_string(text)
 
 
 @dataclasses.dataclass(frozen=True)

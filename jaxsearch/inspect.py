@@ -116,12 +116,10 @@ def principal_variation(tree: Tree, batch_index: int = 0, *, max_length: int = 2
 def visit_history(tree: Tree, batch_index: int = 0) -> np.ndarray:
     """How the visits of the root's actions grew.
 
-    Simulation n made node n, so that the tree itself tells which move of the root it went through. One that
-    made no node (it met an ended game again, or `max_depth`) is not counted: the last row then falls short of
-    the root's visits.
+    A tree gone on with after a move tells of the simulations whose nodes it kept.
 
     Args:
-        tree: of a finished search, one leaf at a time.
+        tree: of a finished search.
         batch_index: which of its B trees.
 
     Returns:
@@ -131,13 +129,15 @@ def visit_history(tree: Tree, batch_index: int = 0) -> np.ndarray:
         ValueError: a batch index that is not there.
     """
     host = _host(tree, batch_index)
-    through = np.full(len(host.visits), -1)  # the root's action above each node
+    num_actions = host.visits.shape[1]
+    taken = np.asarray(tree.taken.reshape(tree.num_nodes, tree.num_trees)[:, batch_index])
+    through = np.full(len(taken), -1)  # the root's action that each simulation went through
     history = np.zeros(host.visits.shape, np.int64)
-    for parent, action in np.argwhere(host.children != NO_NODE):  # parents come before their children
-        child = host.children[parent, action]
-        through[child] = action if parent == 0 else through[parent]
-    made = np.flatnonzero(through >= 0)
-    history[made, through[made]] = 1
+    for simulation in np.flatnonzero(taken >= 0):
+        number, action = divmod(int(taken[simulation]), num_actions)
+        node = number // tree.num_trees
+        through[simulation] = action if node == 0 else through[node]
+        history[simulation, through[simulation]] = 1
     return np.cumsum(history, axis=0)
 
 

@@ -63,6 +63,8 @@ def reroot(tree: Tree, action: jax.Array, *, capacity: int | None = None) -> Tre
     new_number = jnp.where(new_number < capacity * b, new_number, NO_NODE)
     linked = jnp.where(tree.children >= 0, new_number, jnp.where(new_number >= 0, ended(new_number), NO_NODE))
     links = jnp.where(tree.children == NO_NODE, NO_NODE, linked).reshape(-1, a)
+    above = target[jnp.maximum(tree.taken, 0) // a]
+    taken = jnp.where((tree.taken >= 0) & (above < capacity * b), above * a + tree.taken % a, NO_NODE)
     depths = tree.depths - jnp.tile(tree.depths[jnp.maximum(root, 0)], n)
     return dataclasses.replace(
         tree,
@@ -70,6 +72,7 @@ def reroot(tree: Tree, action: jax.Array, *, capacity: int | None = None) -> Tre
         children=moved(links, NO_NODE).reshape(-1),
         choice=moved(tree.choice),
         depths=moved(depths),
+        taken=moved(taken, NO_NODE),
         states={
             name: moved(table.reshape(n * b, -1)).reshape(capacity, b, -1)
             for name, table in tree.states.items()

@@ -184,8 +184,8 @@ def gumbel(
 ) -> Search:
     """Gumbel AlphaZero's search: good targets from few simulations. `weights` is the improved policy.
 
-    Arguments as in `puct` and `policies.gumbel_muzero_policy`; `parallel` searches all candidates of a round at
-    once. Reference: Danihelka et al. (2022).
+    Arguments as in `puct` and `policies.gumbel_muzero_policy`; `parallel` searches all candidates of a round
+    at once. Reference: Danihelka et al. (2022).
     """
     recurrent_fn = make_recurrent_fn(game, evaluator, discount=discount)
     root_fn = make_root_fn(game, evaluator)

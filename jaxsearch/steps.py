@@ -219,6 +219,9 @@ def expand(
         children=put(tree.children, edge if on is None else jnp.where(on, edge, tree.children.size), child),
         choice=jax.lax.dynamic_update_slice(tree.choice, choose(make_row(new_rows), numbers), (first,)),
         depths=jax.lax.dynamic_update_slice(tree.depths, length, (first,)),
+        taken=jax.lax.dynamic_update_slice(
+            tree.taken, edge if on is None else jnp.where(on, edge, NO_NODE), (first,)
+        ),
         states={
             name: jax.lax.dynamic_update_slice(
                 table, new_states[name].reshape(-1, b, table.shape[-1]), (index, ZERO, ZERO)

@@ -74,6 +74,9 @@ class Tree:
             `ended(child)`, a number below that, where the game is over and a descent stops.
         choice: int32 `[N * B]`, the action that selection would take at each node now.
         depths: int32 `[N * B]`, edges between each node and its root.
+        taken: int32 `[N * B]`, the edge that the simulation of each node's number expanded, numbered
+            `node * A + action`, also where no new node came of it: an ended game met again, `max_depth`. -1
+            for roots and for simulations not made.
         states: the nodes' states, packed: arrays `[N, B, F]`.
         proofs: int32 `[N * B * A]`, what is proven of each edge (`solver.py`); None where nothing is asked.
         tie_seeds: uint32 `[B]`, from which `rows.tie_codes` decides between equal scores; None if the first
@@ -86,6 +89,7 @@ class Tree:
     children: jax.Array
     choice: jax.Array
     depths: jax.Array
+    taken: jax.Array
     states: dict[str, jax.Array]
     proofs: jax.Array | None
     tie_seeds: jax.Array | None

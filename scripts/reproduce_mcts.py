@@ -70,7 +70,7 @@ def histories(tree: Any, action: int, seeds: int) -> np.ndarray:
 
 def reproduce_go(seeds: int) -> None:
     """Visits and win rate of B1; the board and the share of visits as a picture."""
-    go = games_jax.make("go", size=7, komi=0.5)
+    go: Any = games_jax.make("go", size=7, komi=0.5)
     state = go.from_string(GO_POSITION)
     # Neither in the tree nor in playouts does a player fill an eye of his own.
     view = Restricted(go, allowed=go.playout_actions)
@@ -140,7 +140,7 @@ def plot_shares(axes: Any, history: np.ndarray, name: str) -> None:
 
 def reproduce_chess(seeds: int) -> None:
     """Flat Monte Carlo and UCT on the trap; both rankings as a picture."""
-    chess = games_jax.make("chess", repetition=0)
+    chess: Any = games_jax.make("chess", repetition=0)
     state = chess.from_string(CHESS_POSITION)
     view = ByRank(chess, width=64)
     moves = [chess.san(state, action) for action in legal_actions_by_rank(view, state)]
@@ -182,8 +182,9 @@ def legal_actions_by_rank(view: ByRank, state: Any) -> list[int]:
 
 def reply_visits(view: ByRank, state: Any, tree: Any, move: int, reply: str) -> np.ndarray:
     """Visits of a reply to the root's action `move`, for each tree."""
+    chess: Any = view.game
     after = view.step(state, jnp.int32(move))
-    names = [view.game.san(after, action) for action in legal_actions_by_rank(view, after)]
+    names = [chess.san(after, action) for action in legal_actions_by_rank(view, after)]
     child = np.asarray(tree.children_index)[:, 0, move]
     return np.asarray(tree.children_visits)[np.arange(len(child)), child, names.index(reply)]
 
