@@ -136,8 +136,8 @@ class ByRank(_View):
     """A game whose action `k` is the `k`-th legal one: few actions where a position has few of many.
 
     A search keeps 16 bytes per node and action. Chess has 4,672 actions, of which 218 at most are legal:
-    75 kB a node become 3.5 kB. What an action means depends on the state, so that a policy learnt in one state
-    means nothing in the next: this is for searches without a policy network.
+    75 kB a node become 3.5 kB. What an action means depends on the state, so what a policy has learnt in one
+    state means nothing in the next: this is for searches without a policy network.
 
     Attributes:
         game: the game. Its `num_legal(state)` and `nth_action(state, n)` are used where it has them.

@@ -166,7 +166,7 @@ def gumbel_muzero_policy(
 
     Reference: Danihelka et al. (2022), https://openreview.net/forum?id=bERaNdoegnO.
     """
-    options: dict[str, float | bool] = {
+    options: dict[str, Any] = {
         "value_scale": value_scale,
         "maxvisit_init": maxvisit_init,
         "rescale_values": rescale_values,
@@ -249,7 +249,7 @@ def stochastic_muzero_policy(
     return _stochastic_muzero_policy(*args, compat=compat, **kwargs)
 
 
-def _wants_drop_in(compat: str | None, qtransform: object, loop_fn: object) -> bool:
+def _wants_drop_in(compat: Literal["mctx"] | None, qtransform: object, loop_fn: object) -> bool:
     drop_in.check_compat(compat)
     return compat is not None or qtransform is not None or loop_fn is not jax.lax.fori_loop
 

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxsearch.solver import UNKNOWN
 from jaxsearch.tree import NO_NODE, Tree, ended, node_number
 
 __all__ = ["reroot"]
@@ -77,7 +78,7 @@ def reroot(tree: Tree, action: jax.Array, *, capacity: int | None = None) -> Tre
             name: moved(table.reshape(n * b, -1)).reshape(capacity, b, -1)
             for name, table in tree.states.items()
         },
-        proofs=None if tree.proofs is None else moved(tree.proofs.reshape(-1, a)).reshape(-1),
+        proofs=None if tree.proofs is None else moved(tree.proofs.reshape(-1, a), UNKNOWN).reshape(-1),
     )
 
 

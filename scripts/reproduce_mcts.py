@@ -25,6 +25,7 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patches import Circle
 
 import games_jax
 import jaxsearch
@@ -107,13 +108,11 @@ def draw_go(go: Game, state: Any, shares: np.ndarray, history: np.ndarray) -> No
             y = size - 1 - row
             if first[row, column, 0] or first[row, column, 1]:
                 colour = "#1f2937" if first[row, column, 0] else "#f9fafb"
-                board.add_patch(
-                    plt.Circle((column, y), 0.43, facecolor=colour, edgecolor="#111827", zorder=2)
-                )
+                board.add_patch(Circle((column, y), 0.43, facecolor=colour, edgecolor="#111827", zorder=2))
             share = shares[row * size + column]
             if share > 0:
                 board.add_patch(
-                    plt.Circle((column, y), 0.3, color="#2563eb", alpha=min(1, 0.15 + share), zorder=3)
+                    Circle((column, y), 0.3, color="#2563eb", alpha=min(1, 0.15 + share), zorder=3)
                 )
                 board.text(column, y, f"{share:.1%}", ha="center", va="center", fontsize=7, zorder=4)
     board.set(xlim=(-0.6, size - 0.4), ylim=(-0.6, size - 0.4), aspect="equal")

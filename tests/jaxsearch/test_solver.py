@@ -75,7 +75,7 @@ def test_search_stops_when_all_roots_are_proven():
     assert out.visits.sum(-1).max() < 100
 
 
-@pytest.mark.parametrize("stones", range(1, 13))
+@pytest.mark.parametrize("stones", [1, 4, 7, 8, 11])
 def test_nim(stones):
     """Lost where the stones are a multiple of four; a solver needs no evaluator to know."""
     game = Nim(stones)
@@ -116,3 +116,23 @@ def test_a_tree_without_proofs_says_so():
     with pytest.raises(ValueError, match="prove=True"):
         root_proof(tree)
     assert tree.proofs is None and jnp.all(tree.children_visits >= 0)
+
+
+def test_proofs_are_kept_when_a_tree_is_gone_on_with():
+    """From a middle game, move after move: what is proven stays true, and more becomes proven."""
+    middle = [position for position in ALIVE if len(legal_moves(*position)) == 6][:50]
+    search = quick_jit(
+        jaxsearch.puct(GAME, jaxsearch.uniform(GAME), simulations=30, solver=True, keep_tree=True)
+    )
+    positions, tree, known = states(middle), None, []
+    for ply in range(4):
+        out = search(jax.random.key(ply), positions, tree=tree)
+        proof = root_proof(out.tree)
+        known.append(np.asarray(proof.proven))
+        boards = zip(np.asarray(positions.own), np.asarray(positions.other), strict=True)
+        for i, (own, other) in enumerate(boards):
+            if known[-1][i] and legal_moves(int(own), int(other)):
+                assert float(proof.value[i]) == solve(int(own), int(other))
+        tree = jaxsearch.reroot(out.tree, out.action, capacity=60)
+        positions = jax.vmap(GAME.step)(positions, out.action)
+    assert not known[0].all() and known[3].all()
