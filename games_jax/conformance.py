@@ -8,6 +8,7 @@ broke it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -77,40 +78,60 @@ def check(
     _endings(game, record)
     _rewards(game, record, at_end_only=rewards_at_end_only, zero_sum=zero_sum)
     _finished_stand_still(game, record)
-    _vmap_and_jit(game, record)
+    # Compiling takes most of the time, so that each of these is compiled once and used by several rules.
+    seen = _seen_by_all(game, record)
+    probe = jax.jit(functools.partial(_everything, game))
+    _vmap_and_jit(game, record, seen, probe, _chance_keys(seed, *record.actions.shape))
     if exclusive_planes:
-        _planes(game, record)
-    _notation(game, record)
+        _planes(game, seen)
+    _notation(game, record, probe)
     _pictures(game, record)
     _symmetries(game, record)
 
 
 def play_random(game: Game, *, games: int, seed: int) -> Record:
     """Plays `games` random games for `max_steps` plies and two more, and records every state."""
-    start_key, play_key = jax.random.split(jax.random.key(seed))
+    start_key, _ = jax.random.split(jax.random.key(seed))
     start = jax.vmap(game.init)(jax.random.split(start_key, games))
-    plies = game.max_steps + 2
+    plies = game.max_steps + 3  # the last one only asks for the facts of the state before it
     noise = np.random.default_rng(seed).random((plies, games, game.num_actions), np.float32)
 
-    def ply(states: State, draws: tuple[jax.Array, jax.Array]) -> tuple[State, tuple[State, jax.Array]]:
+    def ply(states: State, draws: tuple[jax.Array, jax.Array]) -> tuple[State, tuple[Any, ...]]:
         noise, keys = draws
-        legal = jax.vmap(game.legal_actions)(states)
+        legal, *others = (jax.vmap(fact)(states) for fact in _facts_of(game))
         anything = ~legal.any(axis=-1, keepdims=True)
         actions = jnp.argmax(jnp.where(legal | anything, noise, -1.0), axis=-1).astype(jnp.int32)
         after = jax.vmap(lambda s, a, k: _step(game, s, a, k))(states, actions, keys)
-        return after, (after, actions)
+        return after, (states, actions, (legal, *others))
 
-    def run(
-        start: State, noise: jax.Array, keys: jax.Array
-    ) -> tuple[State, jax.Array, tuple[jax.Array, ...]]:
-        _, (states, actions) = jax.lax.scan(ply, start, (noise, keys))
-        states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, states)
-        facts = (game.legal_actions, game.is_over, game.current_player, game.rewards)
-        return states, actions, tuple(jax.vmap(jax.vmap(fact))(states) for fact in facts)
+    run = jax.jit(lambda *inputs: jax.lax.scan(ply, inputs[0], inputs[1:])[1])
+    states, actions, facts = jax.device_get(run(start, noise, _chance_keys(seed, plies, games)))
+    return Record(states, actions[:-1], *facts)
 
-    keys = jax.random.split(play_key, (plies, games))
-    states, actions, facts = jax.device_get(jax.jit(run)(start, noise, keys))
-    return Record(states, actions, *facts)
+
+def _chance_keys(seed: int, plies: int, games: int) -> jax.Array:
+    """The keys `[T, B]` of each step of `play_random`."""
+    play_key = jax.random.split(jax.random.key(seed))[1]
+    by_ply = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(play_key, jnp.arange(plies))
+    return jax.vmap(functools.partial(jax.random.split, num=games))(by_ply)
+
+
+def _facts_of(game: Game) -> tuple[Callable[[State], jax.Array], ...]:
+    return game.legal_actions, game.is_over, game.current_player, game.rewards
+
+
+def _everything(game: Game, state: State, action: jax.Array, key: jax.Array, player: jax.Array) -> Any:
+    """The state after one step, its facts, and what `player` sees of it."""
+    after = _step(game, state, action, key)
+    return after, tuple(fact(after) for fact in _facts_of(game)), game.observe(after, player)
+
+
+def _seen_by_all(game: Game, record: Record) -> np.ndarray:
+    """The record's observations, `[T + 1, B, P, ...]`."""
+    flat = jax.tree.map(lambda leaf: jnp.asarray(leaf.reshape(-1, *leaf.shape[2:])), record.states)
+    see = jax.jit(jax.vmap(jax.vmap(game.observe, in_axes=(None, 0)), in_axes=(0, None)))
+    seen = np.asarray(see(flat, jnp.arange(game.num_players)))
+    return seen.reshape(*record.over.shape, *seen.shape[1:])
 
 
 def _step(game: Game, state: State, action: jax.Array, key: jax.Array) -> State:
@@ -200,19 +221,14 @@ def _outputs(game: Game) -> None:
 
 
 def _one_trace(game: Game) -> None:
-    traces = 0
-
-    def step(state: State, action: jax.Array, key: jax.Array) -> State:
-        nonlocal traces
-        traces += 1
-        return _step(game, state, action, key)
-
-    state, jitted = game.init(jax.random.key(0)), jax.jit(step)
-    for _ in range(2):
-        action = jnp.argmax(game.legal_actions(state)).astype(jnp.int32)
-        state = jitted(state, action, jax.random.key(0))
-    sentence = f"step was traced {traces} times in two plies; is a leaf of init weakly typed?"
-    _require(traces == 1, game, "one trace", sentence)
+    """A jitted step is traced again where the leaves that it returns are of another kind than init's."""
+    state, after = _after_one_step(game)
+    kinds = [
+        [(leaf.shape, str(leaf.dtype), leaf.weak_type) for leaf in jax.tree.leaves(tree)]
+        for tree in (jax.eval_shape(lambda tree: tree, state), after)
+    ]
+    sentence = f"step turns leaves (shape, dtype, weakly typed) {kinds[0]} into {kinds[1]}: two traces."
+    _require(kinds[0] == kinds[1], game, "one trace", sentence)
 
 
 def _endings(game: Game, record: Record) -> None:
@@ -254,45 +270,38 @@ def _equal(a: Any, b: Any) -> bool:
     return all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in pairs)
 
 
-def _vmap_and_jit(game: Game, record: Record) -> None:
-    plies, games = _sample(record)
-    states = jax.tree.map(lambda leaf: jnp.asarray(leaf[plies, games]), record.states)
-    actions = jnp.asarray(record.actions[plies, games])
-    keys = jax.random.split(jax.random.key(1), len(plies))
-
-    def everything(state: State, action: jax.Array, key: jax.Array) -> Any:
-        after = _step(game, state, action, key)
-        facts = (game.legal_actions(after), game.current_player(after), game.rewards(after))
-        return after, facts, game.observe(after, game.current_player(after))
-
-    together = jax.jit(jax.vmap(everything))(states, actions, keys)
-    alone = jax.jit(everything)
-    for i in range(len(plies)):
-        one = jax.tree.map(lambda leaf, i=i: leaf[i], (states, actions, keys))
-        row = jax.tree.map(lambda leaf, i=i: leaf[i], together)
+def _vmap_and_jit(
+    game: Game, record: Record, seen: np.ndarray, probe: Callable[..., Any], keys: jax.Array
+) -> None:
+    """The record was made by batches; here single states are stepped, with jit and once without."""
+    facts = (record.legal, record.over, record.player, record.rewards)
+    for i, (ply, index) in enumerate(zip(*_sample(record), strict=True)):
+        state = jax.tree.map(lambda leaf, at=(ply, index): jnp.asarray(leaf[at]), record.states)
+        mover = jnp.int32(record.player[ply, index])
+        one = (state, jnp.asarray(record.actions[ply, index]), keys[ply, index], mover)
+        row = (
+            jax.tree.map(lambda leaf, at=(ply + 1, index): leaf[at], record.states),
+            tuple(fact[ply + 1, index] for fact in facts),
+            seen[ply + 1, index, int(mover)],
+        )
         _require(
-            _equal(alone(*one), row), game, "vmap equals loop", f"row {i} of a batch differs from itself."
+            _equal(probe(*one), row), game, "vmap equals loop", f"row {index} of a batch differs from itself."
         )
         if i == _SAMPLES // 2:  # op by op is slow
-            same = _equal(everything(*one), row)
+            same = _equal(_everything(game, *one), row)
             _require(same, game, "jit equals no jit", f"state {i} differs without jit.")
 
 
-def _planes(game: Game, record: Record) -> None:
-    players = jnp.arange(game.num_players)
-    plies, games = np.nonzero(np.ones_like(record.over))
-    states = jax.tree.map(lambda leaf: jnp.asarray(leaf[plies, games]), record.states)
-    see = jax.jit(jax.vmap(jax.vmap(game.observe, in_axes=(None, 0)), in_axes=(0, None)))
-    seen = np.asarray(see(states, players))
+def _planes(game: Game, seen: np.ndarray) -> None:
     _require(seen.dtype == bool, game, "planes", f"observations are {seen.dtype}; expected bool planes.")
     most = int(seen.sum(axis=-1).max())
     _require(most <= 1, game, "planes exclude one another", f"a cell is set in {most} planes.")
     if game.num_players == 2:
-        swapped = np.array_equal(seen[:, 0, ..., :2], seen[:, 1, ..., 1::-1])
+        swapped = np.array_equal(seen[:, :, 0, ..., :2], seen[:, :, 1, ..., 1::-1])
         _require(swapped, game, "planes swap", "planes 0 and 1 of one player are not 1 and 0 of the other.")
 
 
-def _notation(game: Game, record: Record) -> None:
+def _notation(game: Game, record: Record, probe: Callable[..., Any]) -> None:
     names = [game.action_to_string(action) for action in range(game.num_actions)]
     back = [game.action_from_string(name) for name in names]
     _require(back == list(range(game.num_actions)), game, "notation", f"{names} reads back as {back}.")
@@ -310,9 +319,9 @@ def _notation(game: Game, record: Record) -> None:
     one_start = all((leaf[0] == leaf[0, :1]).all() for leaf in jax.tree.leaves(record.states))
     if one_start:  # where games start at random, moves alone do not lead from one position to another
         read = game.from_string(" ".join(moves))
-        _require(
-            _equal(_facts_of(game, read), _facts_of(game, final)), game, "moves", f"{moves} read differently."
-        )
+        # A step of a finished game changes nothing, so that this compares the two states themselves.
+        ended = [probe(state, jnp.int32(0), jax.random.key(0), jnp.int32(0))[1:] for state in (read, final)]
+        _require(_equal(*ended), game, "moves", f"{moves} read differently.")
     to_string = getattr(game, "to_string", None)
     for ply in np.linspace(0, length, _SAMPLES).astype(int) if to_string else ():
         state = jax.tree.map(lambda leaf, ply=ply: jnp.asarray(leaf[ply, 0]), record.states)
@@ -320,11 +329,6 @@ def _notation(game: Game, record: Record) -> None:
         _require(
             _equal(game.from_string(text), state), game, "positions", f"{text!r} reads back differently."
         )
-
-
-def _facts_of(game: Game, state: State) -> Any:
-    facts = (game.legal_actions(state), game.is_over(state), game.rewards(state), game.current_player(state))
-    return (*facts, game.observe(state, jnp.int32(0)))
 
 
 def _pictures(game: Game, record: Record) -> None:

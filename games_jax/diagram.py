@@ -42,8 +42,12 @@ def cell_rows(first: np.ndarray, second: np.ndarray) -> list[str]:
 
 
 def is_diagram(text: str) -> bool:
-    """Whether the text is a board diagram rather than a list of moves."""
-    return bool(re.search(r"[./xo]", text.lower()))
+    """Whether the text is a board diagram rather than a list of moves.
+
+    A diagram has `.` or `/`, which no move has, or nothing but the letters X and O: a full board. A letter
+    alone tells nothing, since `o15` is a cell of a board with 15 columns.
+    """
+    return bool(re.search(r"[./]", text) or re.fullmatch(r"[xo\s]*[xo][xo\s]*", text.lower()))
 
 
 def parse(text: str, height: int, width: int) -> tuple[np.ndarray, np.ndarray, int]:

@@ -37,7 +37,7 @@ def legal_numbers(game: Game, state: State) -> list[int]:
 
 def legal_moves(game: Game, state: State) -> list[str]:
     """The legal moves of one state in the game's notation, in the order of their actions."""
-    return [_write(game, state, action) for action in legal_numbers(game, state)]
+    return [write_move(game, state, action) for action in legal_numbers(game, state)]
 
 
 def check_action(game: Game, state: State, action: int | str) -> int:
@@ -53,7 +53,7 @@ def check_action(game: Game, state: State, action: int | str) -> int:
     legal = np.asarray(_legal(game, state))
     if not legal.any():
         raise ValueError(f"move {action!r} comes after the end of the game; start a new game.")
-    number = _read(game, state, action) if isinstance(action, str) else int(action)
+    number = read_move(game, state, action) if isinstance(action, str) else int(action)
     if not 0 <= number < game.num_actions:
         raise ValueError(
             f"action {number} is out of range; {game.name} has actions 0 to {game.num_actions - 1}. "
@@ -61,7 +61,8 @@ def check_action(game: Game, state: State, action: int | str) -> int:
         )
     if not legal[number]:
         raise ValueError(
-            f"move {_write(game, state, number)!r} is illegal here. Legal now: {_listed(game, state, legal)}."
+            f"move {write_move(game, state, number)!r} is illegal here. "
+            f"Legal now: {_listed(game, state, legal)}."
         )
     return number
 
@@ -90,20 +91,45 @@ def replay(game: Game, moves: Iterable[int | str], *, start: State | None = None
     return state
 
 
-def _write(game: Game, state: State, action: int) -> str:
+def write_move(game: Game, state: State, action: int) -> str:
+    """The action's name in this one state."""
     if hasattr(game, "move_to_string"):
-        return game.move_to_string(state, action)  # type: ignore[attr-defined]
-    return game.action_to_string(action)
+        return game.move_to_string(state, int(action))  # type: ignore[attr-defined]
+    return game.action_to_string(int(action))
 
 
-def _read(game: Game, state: State, text: str) -> int:
+def read_move(game: Game, state: State, text: str) -> int:
+    """The action that the text names in this one state; whether it is legal is not asked.
+
+    Raises:
+        ValueError: the text names no move.
+    """
     if hasattr(game, "move_from_string"):
         return game.move_from_string(state, text)  # type: ignore[attr-defined]
     return game.action_from_string(text)
 
 
+def write_line(game: Game, state: State, actions: Iterable[int]) -> list[str]:
+    """The names of actions made one after the other from `state`; each must be legal in its turn.
+
+    Raises:
+        ValueError: as `check_action`.
+    """
+    names = []
+    for action in actions:
+        names.append(write_move(game, state, action))
+        if hasattr(game, "move_to_string"):  # elsewhere a name needs no position
+            state = play(game, state, int(action))
+    return names
+
+
+def list_moves(game: Game, state: State) -> str:
+    """The legal moves of one state in one sentence; a long list is cut."""
+    return _listed(game, state, np.asarray(_legal(game, state)))
+
+
 def _listed(game: Game, state: State, legal: np.ndarray) -> str:
     actions = np.flatnonzero(legal)
-    shown = ", ".join(_write(game, state, int(action)) for action in actions[:_LISTED])
+    shown = ", ".join(write_move(game, state, action) for action in actions[:_LISTED])
     more = len(actions) - _LISTED
     return f"{shown} and {more} more" if more > 0 else shown

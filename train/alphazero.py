@@ -123,6 +123,9 @@ class AlphaZero:
         first = trajectory.over & (trajectory.rewards[..., 0] > 0)
         drawn = trajectory.over & jnp.all(trajectory.rewards == 0, axis=-1)
         share = lambda x: jnp.sum(x.astype(jnp.float32)) / jnp.maximum(games, 1)  # noqa: E731
+        results = {"won": share(first)}
+        if self.game.num_players > 1:
+            results = {"first_player_wins": share(first), "draws": share(drawn)}
         plies = selfplay_.games * selfplay_.plies_per_iteration
         return {
             "games": games,
@@ -130,8 +133,7 @@ class AlphaZero:
             "simulations": jnp.int32(plies * selfplay_.simulations),
             "samples": jnp.int32(learner_.batch_size * learner_.steps_per_iteration),
             "game_length": share(ended * trajectory.lengths),
-            "first_player_wins": share(first),
-            "draws": share(drawn),
+            **results,
         }
 
 

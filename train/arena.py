@@ -153,7 +153,7 @@ def play_match(
             f"A match plays every opening in both colours, so games must be even and at least 2, got {games}."
         )
     if game.num_players != 2:
-        raise ValueError(f"A match is between two players; {game.name} has {game.num_players}.")
+        raise ValueError(f"A match is between two players, and {game.name} is a game for {game.num_players}.")
     opening_key, play_key = jax.random.split(key)
     pairs = games // 2
     if openings is None:

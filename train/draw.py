@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
 from games_jax.game import Game
+from games_jax.play import write_move
 from train.thoughts import Thoughts
 
 SHOWN_BARS = 12
@@ -50,7 +51,7 @@ def draw_thoughts(game: Game, state: Any, thoughts: Thoughts, path: str | Path, 
     board_axes, bar_axes = figure.subplots(1, 2, width_ratios=(1, 1))
     figure.suptitle(title, fontsize=11)
     _draw_board(board_axes, game, state, thoughts)
-    _draw_bars(bar_axes, game, thoughts)
+    _draw_bars(bar_axes, game, state, thoughts)
     figure.savefig(path)
 
 
@@ -58,11 +59,12 @@ def _draw_board(axes: Axes, game: Game, state: Any, thoughts: Thoughts) -> None:
     """Stones from the observation's first two planes, and each move's share where it would be played."""
     axes.set_axis_off()
     shape = game.observation_shape
-    if len(shape) != 3 or shape[2] < 2 or game.num_players != 2:
+    planes = np.asarray(game.observe(state, jnp.int32(0)))
+    places = _places(game, planes)
+    if not places or game.num_players != 2:
         axes.text(0.5, 0.5, game.render(state), family="monospace", ha="center", va="center")
         return
     height, width, _ = shape
-    planes = np.asarray(game.observe(state, jnp.int32(0)))
     axes.set(xlim=(-0.6, width - 0.4), ylim=(height - 0.4, -1.1), aspect="equal")
     for row, column in np.ndindex(height, width):
         axes.add_patch(
@@ -71,7 +73,6 @@ def _draw_board(axes: Axes, game: Game, state: Any, thoughts: Thoughts) -> None:
         for player, (fill, edge) in enumerate(STONES):
             if planes[row, column, player]:
                 axes.add_patch(Circle((column, row), 0.38, facecolor=fill, edgecolor=edge, lw=1.2))
-    places = _places(game, planes)
     top = max(float(thoughts.shares.max()), 1e-9)
     for action in thoughts.order:
         if action in places and thoughts.visits[action] > 0:
@@ -82,7 +83,7 @@ def _draw_board(axes: Axes, game: Game, state: Any, thoughts: Thoughts) -> None:
                 Rectangle((column - size / 2, row - size / 2), size, size, facecolor=SHARE_COLOUR, alpha=0.35)
             )
             if share >= 0.01:
-                label = f"{game.action_to_string(int(action))}\n{share:.0%}"
+                label = f"{write_move(game, state, action)}\n{share:.0%}"
                 axes.text(column, row, label, ha="center", va="center", fontsize=7, color="#12303f")
 
 
@@ -90,7 +91,10 @@ def _places(game: Game, planes: np.ndarray) -> dict[int, tuple[int, int]]:
     """The cell in which each action puts its stone, where that is known.
 
     Either actions number the cells row by row (a pass may follow), or the columns, into which stones fall.
+    Where they do neither, as in chess, the planes are no stones either.
     """
+    if planes.ndim != 3 or planes.shape[2] < 2:
+        return {}
     height, width, _ = planes.shape
     if game.num_actions in (height * width, height * width + 1):
         return {a: divmod(a, width) for a in range(height * width)}
@@ -100,7 +104,7 @@ def _places(game: Game, planes: np.ndarray) -> dict[int, tuple[int, int]]:
     return {}
 
 
-def _draw_bars(axes: Axes, game: Game, thoughts: Thoughts) -> None:
+def _draw_bars(axes: Axes, game: Game, state: Any, thoughts: Thoughts) -> None:
     """Visit share and prior of the most visited moves, each with its value."""
     order = thoughts.order[:SHOWN_BARS]
     at = np.arange(len(order))
@@ -113,7 +117,7 @@ def _draw_bars(axes: Axes, game: Game, thoughts: Thoughts) -> None:
             axes.text(
                 share + 0.01, y - 0.19, f"{float(thoughts.qvalues[action]):+.2f}", va="center", fontsize=8
             )
-    axes.set_yticks(at, [game.action_to_string(int(action)) for action in order])
+    axes.set_yticks(at, [write_move(game, state, action) for action in order])
     axes.invert_yaxis()
     axes.set(
         xlim=(0, 1.15 * max(axes.get_xlim()[1], 0.1)),

@@ -25,6 +25,7 @@ from train.player_specs import make_player, search_constants
 from train.players import AnyPlayer, Player, network_player
 from train.ratings import Encounter, Rating, rate
 from train.run_directory import CHECKPOINTS, METRICS
+from train.solo import solo_evaluation
 
 EVALUATION_STREAM = 0x6C61
 """Sets the random numbers of evaluations apart from those of training."""
@@ -188,6 +189,8 @@ def run_evaluation(
 ) -> Callable[[Any, int], dict[str, Any]]:
     """The `evaluate(state, iteration)` that `train.run.run` calls, with the ladder the config asks for.
 
+    Of a game for one player it measures what the agent earns alone; see `train.solo`.
+
     In a resumed run the results so far come from the run's metrics, and the previous self from the
     checkpoint of the last evaluation, if it was kept.
 
@@ -215,6 +218,15 @@ def run_evaluation(
             simulations=settings.simulations,
             search=config.selfplay.search,
             constants=search_constants(dataclasses.asdict(config.search), config.selfplay.search),
+        )
+
+    if game.num_players == 1:
+        return solo_evaluation(
+            game,
+            opponents,
+            games=settings.games,
+            base_key=base_key,
+            self_at=lambda state, iteration: self_at(iteration, parameters(state)),
         )
 
     def restored() -> Ladder:

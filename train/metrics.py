@@ -8,6 +8,7 @@ An iteration's record has the algorithm's metrics; where it counts `games`, `pli
 rates are added as `games_per_second` and so on. An evaluation's record has what the evaluation returned:
     elo, elo_low, elo_high     a rating with its 95 % interval, if there is one
     opponents                  {name: {score, low, high, games, ...}}, scores in [0, 1]
+    alone                      the same of a game for one player: each player's share of games won
 and any other numbers.
 """
 
@@ -30,11 +31,18 @@ __all__ = [
     "TensorBoardSink",
     "plain",
     "read_jsonl",
+    "scores_of",
     "tensorboard_sink",
     "truncate_jsonl",
 ]
 
 Record = Mapping[str, Any]
+
+
+def scores_of(record: Record) -> dict[str, Mapping[str, Any]]:
+    """The scores in an evaluation's record by name: against opponents, or of each player alone."""
+    scores = (record.get("opponents") or {}) | (record.get("alone") or {})
+    return {name: score for name, score in scores.items() if isinstance(score, Mapping)}
 
 
 class MetricsSink(Protocol):
@@ -165,6 +173,6 @@ def _scalars(record: Record) -> Iterator[tuple[str, float]]:
     for key, value in record.items():
         if key not in ("kind", "iteration") and isinstance(value, int | float):
             yield f"{record['kind']}/{key}", value
-    for opponent, match in (record.get("opponents") or {}).items():
+    for opponent, match in scores_of(record).items():
         if match.get("score") is not None:
             yield f"{record['kind']}/score_{re.sub(r'[^-/A-Za-z0-9_.]', '_', opponent)}", match["score"]

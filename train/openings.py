@@ -20,6 +20,9 @@ ROUND = 256
 MAX_ROUNDS = 40
 """Rounds of random play tried before the openings found are taken to be all there are."""
 
+SUCCESSORS = 1 << 15
+"""Most states looked at together when one asks what the next move may do, which bounds memory."""
+
 
 class Openings(NamedTuple):
     """Positions from which a match starts.
@@ -86,7 +89,9 @@ def _can_end_now(game: Game, states: Any) -> jax.Array:
         after = jax.vmap(game.step, in_axes=(None, 0))(state, actions)
         return jnp.any(game.legal_actions(state) & jax.vmap(game.is_over)(after))
 
-    return jax.vmap(one)(states)
+    # A power of two, so that it divides ROUND and there is no remainder to compile for.
+    at_once = 1 << max(SUCCESSORS // game.num_actions, 1).bit_length() - 1
+    return jax.lax.map(one, states, batch_size=min(at_once, ROUND))
 
 
 def random_openings(game: Game, key: jax.Array, *, count: int, plies: int) -> Openings:

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from train.metrics import MetricsSink, Record
+from train.metrics import MetricsSink, Record, scores_of
 
 __all__ = ["Display", "LiveDisplay", "PlainDisplay", "clock", "compact", "make_display", "rating_text"]
 
@@ -215,8 +215,8 @@ def evaluation_text(record: Record) -> str:
     """An evaluation in one line: the rating and the scores."""
     scores = [
         f"{name} {match['score']:.0%}"
-        for name, match in (record.get("opponents") or {}).items()
-        if isinstance(match, Mapping) and match.get("score") is not None
+        for name, match in scores_of(record).items()
+        if match.get("score") is not None
     ]
     return "  ".join([text for text in [rating_text(record), *scores] if text])
 

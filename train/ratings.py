@@ -92,8 +92,15 @@ def score_interval(pairs: Sequence[int]) -> tuple[float, float]:
     observed = float(counts @ (PAIR_POINTS / 2 - mean) ** 2) / max(number - 1, 1)
     ratio = observed / binomial if binomial > 0 else 1.0
     dispersion = (number * ratio + DISPERSION_PRIOR) / (number + DISPERSION_PRIOR)
-    z2 = Z95**2 * dispersion
-    games = 2 * number
+    return _wilson(mean, 2 * number, Z95**2 * dispersion)
+
+
+def share_interval(count: int, games: int) -> tuple[float, float]:
+    """95 % interval for a share of independent games, `count` of `games`; Wilson's."""
+    return _wilson(count / games, games, Z95**2)
+
+
+def _wilson(mean: float, games: float, z2: float) -> tuple[float, float]:
     centre = (mean + z2 / (2 * games)) / (1 + z2 / games)
     half = math.sqrt(z2 * mean * (1 - mean) / games + (z2 / (2 * games)) ** 2) / (1 + z2 / games)
     # At 0 % and 100 % the ends are exactly 0 and 1; rounding must not push them past.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from train.metrics import read_jsonl
+from train.metrics import read_jsonl, scores_of
 from train.progress import clock, compact, number, rating_text
 from train.run_directory import CONFIG, METRICS, VERSIONS, write_bytes
 
@@ -137,14 +137,18 @@ def _draw_rating(axes: Axes, records: Records, time: TimeAxis) -> None:
 
 
 def _draw_scores(axes: Axes, records: Records, time: TimeAxis) -> None:
+    alone = any(record.get("alone") for record in records)
     axes.set(
-        title="Score against", xlabel=time[0], ylabel="points per game (95 % interval)", ylim=(-0.03, 1.03)
+        title="Games won alone" if alone else "Score against",
+        xlabel=time[0],
+        ylabel="share of games (95 % interval)" if alone else "points per game (95 % interval)",
+        ylim=(-0.03, 1.03),
     )
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     # Earlier selves come and go; an opponent that is met once makes no curve.
     met: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        for name, match in (record.get("opponents") or {}).items():
+        for name, match in scores_of(record).items():
             if match.get("score") is not None:
                 met.setdefault(name, []).append({"seconds": record["seconds"], **match})
     lasting = {name: matches for name, matches in met.items() if len(matches) > 1 or len(records) == 1}
@@ -276,13 +280,21 @@ def _evaluation_parts(evaluations: Records) -> list[str]:
     last = evaluations[-1]
     parts = [f"<h2>Last evaluation (iteration {last['iteration']:,})</h2>"]
     rows = []
-    for name, match in (last.get("opponents") or {}).items():
+    for name, match in scores_of(last).items():
         interval = f"{match['low']:.1%} to {match['high']:.1%}" if match.get("low") is not None else "-"
         counts = [_flat(match.get(key, "-")) for key in ("games", "wins", "draws", "losses")]
         score = f"{match['score']:.1%}" if match.get("score") is not None else "-"
         rows.append([name, *counts, score, interval])
     if rows:
-        columns = ["opponent", "games", "won", "drawn", "lost", "score", "95 % interval"]
+        columns = [
+            "player" if last.get("alone") else "opponent",
+            "games",
+            "won",
+            "drawn",
+            "lost",
+            "score",
+            "95 % interval",
+        ]
         parts.append(_table(columns, rows))
     known = {"iteration", "seconds", "evaluation_seconds"}
     others = [

@@ -178,6 +178,17 @@ class Chess:
         low, high = random & np.uint32(0xFFFF), random >> 16
         return actions.nth(planes, (high * total + ((low * total) >> 16)) >> 16)
 
+    def playout(self, state: State, key: jax.Array) -> jax.Array:
+        """Float32 `[2]`: the rewards at the end of one game played on uniformly at random."""
+
+        def ply(carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
+            state, number = carry
+            random = jax.random.bits(jax.random.fold_in(key, number), (), jnp.uint32)
+            return self.step(state, self.random_action(state, random)), number + np.uint32(1)
+
+        start = state, jnp.zeros((), jnp.uint32)
+        return self.rewards(jax.lax.while_loop(lambda carry: ~self.is_over(carry[0]), ply, start)[0])
+
     def observe(self, state: State, player: jax.Array) -> jax.Array:
         """Bool `[8, 8, 12 * history + 11]`, the board with `player`'s own side at the bottom.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Sequence
 
 import jax
@@ -15,14 +14,10 @@ from games_jax import bits, diagram
 from games_jax.bits import Board
 from games_jax.game import Symmetries
 from games_jax.go import board as go
-from games_jax.go import notation, playout, render, rules, superko
+from games_jax.go import notation, playout, positions, render, rules, superko
 from games_jax.go.rules import State
-from games_jax.go.superko import SuperkoState
-from games_jax.play import replay
+from games_jax.go.superko import AnyState, SuperkoState, position_of
 from games_jax.symmetries import dihedral
-
-AnyState = State | SuperkoState
-
 
 _KO_RULES = ("simple", "superko")
 _DEFAULTS = {"size": 9, "komi": 7.5, "ko": "simple", "suicide": False}
@@ -119,12 +114,13 @@ class Go:
         """The empty board, Black to move; `key` is not used."""
         del key
         empty = bits.zeros(self._form.words)
-        return self._with_history(State(empty, empty, jnp.zeros((), jnp.uint32)))
+        position = State(empty, empty, jnp.zeros((), jnp.uint32))
+        return position if self.ko == "simple" else superko.begin(position, self.max_steps)
 
     def step(self, state: AnyState, action: jax.Array) -> AnyState:
         """Places a stone on point `action` (int32 `[]`) and takes off what it captures, or passes."""
         position = rules.step(
-            _position(state), action, self._form, suicide=self.suicide, max_steps=self.max_steps
+            position_of(state), action, self._form, suicide=self.suicide, max_steps=self.max_steps
         )
         if isinstance(state, SuperkoState):
             return superko.remember(position, state.history)
@@ -138,7 +134,7 @@ class Go:
     def observe(self, state: AnyState, player: jax.Array) -> jax.Array:
         """Bool `[size, size, 3]`, top row first: `player`'s stones, the other's, where the mover may play."""
         mine = self.current_player(state) == player
-        position = _position(state)
+        position = position_of(state)
         own = bits.where(mine, position.own, position.other)
         other = bits.where(mine, position.other, position.own)
         boards = bits.compute_once(own, other, self._legal_points(state))
@@ -147,12 +143,12 @@ class Go:
 
     def current_player(self, state: AnyState) -> jax.Array:
         """Int32 `[]`: 0 is Black."""
-        return ((_position(state).flags & rules.WHITE) != 0).astype(jnp.int32)
+        return ((position_of(state).flags & rules.WHITE) != 0).astype(jnp.int32)
 
     def rewards(self, state: AnyState) -> jax.Array:
         """Float32 `[2]`: +1 to the side with more points and -1 to the other at the end, else zeros."""
         over = self.is_over(state)
-        own, other, flags = _position(state)
+        own, other, flags = position_of(state)
         # While a game runs its board is taken for empty, so that nothing is filled for it.
         nothing = bits.zeros(self._form.words)
         ended = State(bits.where(over, own, nothing), bits.where(over, other, nothing), flags)
@@ -160,11 +156,11 @@ class Go:
 
     def is_over(self, state: AnyState) -> jax.Array:
         """Bool `[]`: two passes running, or `max_steps` plies."""
-        return rules.is_over(_position(state), self.max_steps)
+        return rules.is_over(position_of(state), self.max_steps)
 
     def score(self, state: AnyState) -> jax.Array:
         """Float32 `[]`: Black's area minus White's and komi, of any position as it stands."""
-        margin = rules.black_margin(_position(state), self._form)
+        margin = rules.black_margin(position_of(state), self._form)
         return margin.astype(jnp.float32) - np.float32(self.komi)
 
     def _legal_points(self, state: AnyState) -> Board:
@@ -184,11 +180,6 @@ class Go:
         black = jnp.sign(2 * margin - np.int32(2 * self.komi))
         return jnp.stack([black, -black]).astype(jnp.float32)
 
-    def _with_history(self, position: State) -> AnyState:
-        if self.ko == "simple":
-            return position
-        return superko.remember(position, jnp.zeros((self.max_steps + 1, 2), jnp.uint32))
-
     # Playouts
 
     def playout_actions(self, state: AnyState) -> jax.Array:
@@ -196,7 +187,7 @@ class Go:
 
         An eye is an empty point all of whose neighbours are stones of the mover.
         """
-        position = _position(state)
+        position = position_of(state)
         keeps_eyes = playout.candidates(position.own, position.other, self._form)
         (points,) = bits.compute_once(bits.both(self._legal_points(state), keeps_eyes))
         return self._mask(points, ~bits.is_any(points) & ~self.is_over(state))
@@ -206,7 +197,7 @@ class Go:
 
         One random empty point is tried after another, and each alone is tested.
         """
-        position = _position(state)
+        position = position_of(state)
         game = playout.start(position, key, self._form)
         ply = rules.plies(position.flags) + np.uint32(1)
         game = playout.run(game, ply, self._form, suicide=self.suicide)
@@ -254,7 +245,7 @@ class Go:
         self, state: AnyState, key: jax.Array, max_plies: int | None
     ) -> tuple[playout.Playout, jax.Array]:
         """A random game at its start, and the ply at which it ends at the latest."""
-        position = _position(state)
+        position = position_of(state)
         limit = np.uint32(3 * self.size**2 if max_plies is None else max_plies)
         plies = jnp.where(self.is_over(state), np.uint32(0), rules.plies(position.flags) + limit)
         return playout.start(position, key, self._form), plies
@@ -301,33 +292,11 @@ class Go:
             ValueError: an unreadable or illegal move, a move after the end, a malformed board, a group
                 without liberties, or SGF of another size or komi.
         """
-        if text.lstrip().startswith("("):
-            return self._from_sgf(text)
-        tokens = re.split(r"[/\s]+", text.strip())
-        if all(re.fullmatch(r"[.xo]+|\w+=.*", token, re.IGNORECASE) for token in tokens):
-            return self._from_diagram(text)
-        try:
-            return replay(self, text.split())
-        except ValueError as error:
-            raise ValueError(f"in {text!r}, {error}") from None
+        return positions.read(self, text)
 
     def to_string(self, state: AnyState) -> str:
         """The diagram on one line that `from_string` reads back, with the ko, passes and plies."""
-        position = _position(state)
-        first, second, player = self._cells(state)
-        flags = int(position.flags)
-        text = diagram.dump(first, second, player)
-        ko = flags & int(rules.KO)
-        if ko:
-            text += f" ko={self.action_to_string(self._form.positions.tolist().index(ko - 1))}"
-        passes = bool(flags & int(rules.PASSED)) + bool(flags & int(rules.TWO_PASSES))
-        text += f" passes={passes}" if passes else ""
-        ply = int(rules.plies(position.flags))
-        text += f" ply={ply}" if ply else ""
-        if isinstance(state, SuperkoState) and ply:
-            past = np.asarray(state.history)[:ply]
-            text += " history=" + ",".join(f"{high:08x}{low:08x}" for high, low in past.tolist())
-        return text
+        return positions.write(self, state)
 
     def setup(self, black: Sequence[int], white: Sequence[int], *, player: int = 0) -> AnyState:
         """A position from scratch, without a past.
@@ -340,82 +309,7 @@ class Go:
         Raises:
             ValueError: a point off the board or taken twice, no such player, or a group without liberties.
         """
-        boards = np.zeros((2, self.size**2), bool)
-        for stones, points in zip(boards, (black, white), strict=True):
-            for point in points:
-                if not 0 <= point < self.size**2:
-                    raise ValueError(f"point {point} is off the board; give 0 to {self.size**2 - 1}.")
-                if boards[:, point].any():
-                    raise ValueError(f"point {self.action_to_string(point)} has two stones.")
-                stones[point] = True
-        if player not in (0, 1):
-            raise ValueError(f"player is {player!r}; give 0 for Black or 1 for White.")
-        return self._with_history(self._from_cells(boards[0], boards[1], player))
-
-    def _from_cells(self, first: np.ndarray, second: np.ndarray, player: int, **flags: int) -> State:
-        form = self._form
-        pack = functools.partial(bits.pack, positions=form.positions, words=form.words, width=form.width)
-        own, other = (pack(jnp.asarray((first, second)[who].ravel())) for who in (player, 1 - player))
-        stones = bits.either(own, other)
-        breathing = bits.both(stones, go.neighbours(bits.without(form.points, stones), form))
-        (alive,) = go.fill([breathing], go.links(form, own, other), form)
-        dead = np.asarray(bits.unpack(bits.without(stones, alive), form.positions, width=form.width))
-        if dead.any():
-            point = self.action_to_string(int(dead.argmax()))
-            raise ValueError(f"the group at {point} has no liberty; it would have come off the board.")
-        return State(own, other, jnp.asarray(rules.flags_of(player=player, **flags), jnp.uint32))
-
-    def _from_diagram(self, text: str) -> AnyState:
-        fields = dict(re.findall(r"(\w+)=(\S*)", text))
-        first, second, player = diagram.parse(re.sub(r"\w+=\S*", " ", text), self.size, self.size)
-        unknown = sorted(fields.keys() - {"ko", "passes", "ply", "history"})
-        if unknown:
-            raise ValueError(f"unknown field {unknown[0]!r} in {text!r}; known: ko, passes, ply, history.")
-        numbers = {}
-        for name, most in (("passes", 2), ("ply", self.max_steps)):
-            value = fields.get(name, "0")
-            if not value.isdecimal() or int(value) > most:
-                raise ValueError(f"{name}={value} in {text!r}; expected a number from 0 to {most}.")
-            numbers[name] = int(value)
-        ko = self._ko_from(fields["ko"], first | second) if "ko" in fields else 0
-        position = self._from_cells(first, second, player, ko=ko, **numbers)
-        if self.ko == "simple":
-            return position
-        history = np.zeros((self.max_steps + 1, 2), np.uint32)
-        if "history" in fields:
-            past = fields["history"].split(",")
-            if len(past) != numbers["ply"] or not all(re.fullmatch("[0-9a-f]{16}", word) for word in past):
-                raise ValueError(
-                    f"history in {text!r} is not one word of 16 hexadecimal digits for each ply."
-                )
-            history[: len(past)] = [[int(word[:8], 16), int(word[8:], 16)] for word in past]
-        return superko.remember(position, jnp.asarray(history))
-
-    def _ko_from(self, text: str, stones: np.ndarray) -> int:
-        point = self.action_from_string(text)
-        if point == self.size**2 or stones.ravel()[point]:
-            raise ValueError(f"ko={text} is not an empty point.")
-        return int(self._form.positions[point]) + 1
-
-    def _from_sgf(self, text: str) -> AnyState:
-        record = notation.read_sgf(text)
-        komi = self.komi if record.komi is None else record.komi
-        if (record.size, komi) != (self.size, self.komi):
-            raise ValueError(
-                f"the SGF text is of size {record.size} and komi {komi:g}, the game of size {self.size} "
-                f"and komi {self.komi:g}; make the game of the text with Go.from_sgf."
-            )
-        player = record.moves[0][0] if record.player is None and record.moves else record.player or 0
-        state = self.setup(record.black, record.white, player=player)
-        for number, (mover, action) in enumerate(record.moves, start=1):
-            if mover != int(self.current_player(state)):
-                raise ValueError(f"move {number} of the SGF text is by the player who is not to move.")
-            try:
-                state = replay(self, [action], start=state)
-            except ValueError as error:
-                sentence = str(error).removeprefix("at move 1: ")
-                raise ValueError(f"at move {number} of the SGF text: {sentence}") from None
-        return state
+        return positions.from_stones(self, black, white, player)
 
     @staticmethod
     def from_sgf(text: str, **options: object) -> tuple[Go, AnyState]:
@@ -442,37 +336,13 @@ class Go:
 
     # Pictures
 
-    def _cells(self, state: AnyState) -> tuple[np.ndarray, np.ndarray, int]:
-        position, form = _position(state), self._form
-        boards = [
-            np.asarray(bits.unpack(board, form.positions, width=form.width)).reshape(self.size, self.size)
-            for board in (position.own, position.other)
-        ]
-        player = int(self.current_player(state))
-        return boards[player], boards[1 - player], player
-
-    def _status(self, state: AnyState) -> str:
-        own, other = (int(bits.popcount(side)) for side in rules.area(*_position(state)[:2], self._form))
-        player = int(self.current_player(state))
-        black, white = (other, own + self.komi) if player else (own, other + self.komi)
-        winner = None if black == white else int(white > black)
-        status = diagram.status(over=bool(self.is_over(state)), player=player, winner=winner)
-        return f"{status} (X {black:g}, O {white:g})"
-
     def render(self, state: AnyState) -> str:
         """The board as text, with each side's points as the board stands."""
-        first, second, _ = self._cells(state)
         labels = [str(self.size - row) for row in range(self.size)]
-        rows = diagram.cell_rows(first, second)
-        return diagram.layout(rows, notation.columns(self.size), labels, self._status(state))
+        rows = diagram.cell_rows(*positions.stones(self, state))
+        return diagram.layout(rows, notation.columns(self.size), labels, positions.status(self, state))
 
     def to_svg(self, state: AnyState) -> str:
         """The board as a picture; a small square marks the point of a ko."""
-        first, second, _ = self._cells(state)
-        ko = np.asarray(bits.unpack(rules.ko_point(_position(state), self._form), self._form.positions,
-                                    width=self._form.width)).reshape(first.shape)  # fmt: skip
-        return render.picture(first, second, ko, self._status(state))
-
-
-def _position(state: AnyState) -> State:
-    return state.position if isinstance(state, SuperkoState) else state
+        ko = positions.ko_point(self, state)
+        return render.picture(*positions.stones(self, state), ko, positions.status(self, state))

@@ -30,6 +30,20 @@ class SuperkoState(NamedTuple):
     history: jax.Array
 
 
+AnyState = State | SuperkoState
+"""A state by either ko rule."""
+
+
+def position_of(state: AnyState) -> State:
+    """The state without its history."""
+    return state.position if isinstance(state, SuperkoState) else state
+
+
+def begin(position: State, max_steps: int) -> SuperkoState:
+    """A position without a past, for a game of `max_steps` plies."""
+    return remember(position, jnp.zeros((max_steps + 1, 2), jnp.uint32))
+
+
 def remember(position: State, history: jax.Array) -> SuperkoState:
     """The state whose history also holds the present board."""
     white = (position.flags & rules.WHITE) != 0

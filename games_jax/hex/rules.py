@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from typing import NamedTuple
 
 import jax
@@ -309,7 +308,7 @@ class Hex:
         Raises:
             ValueError: an unreadable or illegal move, a move after the end, or an impossible board.
         """
-        if re.search(r"[./]", text) or re.fullmatch(r"[xo\s]+", text.strip().lower()):
+        if diagram.is_diagram(text):
             return self._from_diagram(text)
         return replay(self, diagram.split_moves(text, "swap(?:-pieces)?"))
 

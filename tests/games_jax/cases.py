@@ -5,6 +5,31 @@ from pathlib import Path
 
 DATA = Path(__file__).parents[1] / "data"
 
+# Every game by its name, small enough for the suite, and what `conformance.check` is told of it.
+ALONE = {"zero_sum": False}
+GAMES = {
+    "tic_tac_toe": {},
+    "connect_four": {},
+    "othello(size=6)": {},
+    "go(size=2, komi=2.0)": {"games": 16},
+    "hex(size=4, swap=True)": {"games": 16},
+    "chess(window=8, max_plies=40, history=3)": {"games": 4, "exclusive_planes": False},
+    "cube2(max_steps=6)": {"games": 16, **ALONE},
+    "cube3(metric='qtm', scramble=(1, 3), step_cost=0.25, max_steps=6)": {
+        "games": 16,
+        "rewards_at_end_only": False,
+        **ALONE,
+    },
+}
+LARGE_GAMES = {
+    "othello": {},
+    "go": {},
+    "go(size=7, komi=9.0)": {},
+    "go(size=4, ko='superko', suicide=True)": {},
+    "hex": {},
+    "chess": {"games": 4, "exclusive_planes": False},
+}
+
 
 def rules_cases(game, key="actions"):
     """The cases of one game that have `key` among what they expect, as `(name, case)`."""

@@ -8,8 +8,7 @@ from cases import DATA
 
 import games_jax
 from games_jax.chess import Chess, perft, rules
-from games_jax.conformance import check
-from games_jax.game import Game, num_bytes
+from games_jax.game import num_bytes
 from games_jax.play import legal_numbers
 
 CASES = json.loads((DATA / "chess_cases.json").read_text())
@@ -159,6 +158,17 @@ def test_random_actions_are_uniform():
     assert np.abs(counts - 400).max() < 4 * np.sqrt(400 * 19 / 20)
 
 
+@pytest.mark.slow
+def test_playouts():
+    """A finished game has its result; where White mates in one or is mated at once, some games end so."""
+    playout = jax.jit(jax.vmap(GAME.playout, in_axes=(None, 0)))
+    keys = jax.random.split(jax.random.key(2), 64)
+    mated = GAME.from_string("f3 e5 g4 Qh4")
+    assert np.asarray(playout(mated, keys)).tolist() == [[-1, 1]] * 64
+    results = np.asarray(playout(GAME.from_string("7k/5Q2/6K1/8/8/8/8/8 w - - 98 80"), keys))
+    assert set(results[:, 0].tolist()) == {0, 1} and not results.sum(axis=1).any()
+
+
 def test_material():
     assert float(GAME.material(GAME.init(jax.random.key(0)))) == 0
     state = GAME.from_string("4r1k1/3n1ppp/8/8/8/8/5PPP/3Q2K1 w - - 0 1")
@@ -241,17 +251,7 @@ def test_adopt():
     assert all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(same), jax.tree.leaves(state)))
 
 
-# The suite
-
-
-def test_the_short_game_conforms(strict):
-    assert isinstance(SHORT, Game) and SHORT.name == "chess(window=8, max_plies=40, history=3)"
-    check(SHORT, games=4, exclusive_planes=False)
-
-
-@pytest.mark.slow
-def test_the_default_game_conforms(strict):
-    check(games_jax.make("chess"), games=4, exclusive_planes=False)
+# Parameters
 
 
 @pytest.mark.parametrize(

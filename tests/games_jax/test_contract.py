@@ -6,26 +6,46 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import GAMES, LARGE_GAMES
 
 import games_jax
 from games_jax.conformance import check
 from games_jax.game import Game, Symmetries, num_bytes
 
-NAMES = ["tic_tac_toe", "connect_four", "othello", "othello(size=6)"]
+ALL = [*GAMES.items(), *(pytest.param(*case, marks=pytest.mark.slow) for case in LARGE_GAMES.items())]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_game_conforms(name, strict):
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_game_conforms(name, options, strict):
     game = games_jax.make(name)
-    assert isinstance(game, Game)
-    check(game)
+    assert isinstance(game, Game) and game.name == name
+    check(game, **options)
+
+
+def test_every_game_of_the_registry_is_held_to_the_suite():
+    assert {name.partition("(")[0] for name in GAMES} == set(games_jax.names())
 
 
 def test_checked_game_conforms(strict):
     check(games_jax.checked(games_jax.make("tic_tac_toe")))
 
 
-@pytest.mark.parametrize(("name", "size"), [("tic_tac_toe", 8), ("connect_four", 16), ("othello", 20)])
+BYTES = [
+    ("tic_tac_toe", 8),
+    ("connect_four", 16),
+    ("othello", 20),
+    ("go", 28),
+    ("go(size=19)", 156),
+    ("hex", 36),
+    ("chess", 832),
+    ("chess(window=8)", 104),
+    ("chess(repetition=0)", 40),
+    ("cube2", 8),
+    ("cube3", 20),
+]
+
+
+@pytest.mark.parametrize(("name", "size"), BYTES)
 def test_bytes_of_a_state(name, size):
     assert num_bytes(games_jax.make(name)) == size
 

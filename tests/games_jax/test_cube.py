@@ -10,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games_jax
-from games_jax.conformance import check
 from games_jax.cube import Cube2, Cube3, State, geometry, planes
 from games_jax.game import num_bytes
 
 FACELETS = rules_cases("rubik3", "facelets_URFDLB")
 ORDERS = rules_cases("rubik3", "order")["orders"]["expect"]["order"]
 CUBES = {2: Cube2(), 3: Cube3()}
-GAMES = [Cube2(max_steps=6), Cube3(metric="qtm", scramble=(1, 3), step_cost=0.25, max_steps=6)]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -30,11 +28,6 @@ def after(game, state, actions):
 
     _, rest = jax.lax.scan(turn, state, actions)
     return jax.tree.map(lambda first, leaf: jnp.concatenate([first[None], leaf]), state, rest)
-
-
-@pytest.mark.parametrize("game", GAMES, ids=lambda game: game.name)
-def test_game_conforms(game, strict):
-    check(game, games=16, zero_sum=False, rewards_at_end_only=game.step_cost == 0)
 
 
 @pytest.mark.parametrize("name", FACELETS)
@@ -120,8 +113,8 @@ def index_of(game, state):
     return number
 
 
-def distances(metric):
-    """Distances of the 2x2x2's positions by number, found by breadth-first search; 255 where not reached."""
+def distances(metric, most):
+    """Distances of the 2x2x2's positions by number, found by breadth-first search; 255 where above `most`."""
     game, width = Cube2(metric=metric), 1 << 15
 
     @jax.jit
@@ -138,7 +131,7 @@ def distances(metric):
     found[int(index_of(game, game.solved()))] = 0
     found[np.asarray(jax.vmap(lambda words: index_of(game, State((words[0], words[1]))))(start))] = 1
     frontier, depth = start, 1
-    while len(frontier):
+    while len(frontier) and depth < most:
         depth, following = depth + 1, []
         for at in range(0, len(frontier), width):
             part = np.resize(frontier[at : at + width], (width, 2))
@@ -152,12 +145,19 @@ def distances(metric):
     return found
 
 
-@pytest.mark.parametrize("metric", ["htm", pytest.param("qtm", marks=pytest.mark.slow)])
-def test_all_positions_of_the_2x2x2(metric):
-    found = distances(metric)
-    assert np.bincount(found).tolist() == CUBE_2[metric]
+ALL_POSITIONS = [("htm", 11), ("qtm", 14)]
+
+
+@pytest.mark.parametrize(
+    ("metric", "most"), [("htm", 7), *(pytest.param(*case, marks=pytest.mark.slow) for case in ALL_POSITIONS)]
+)
+def test_positions_of_the_2x2x2(metric, most):
+    """All of them up to a depth, and to the last of 3,674,160."""
+    found = distances(metric, most)
+    assert np.bincount(found)[: most + 1].tolist() == CUBE_2[metric][: most + 1]
+    assert (metric, most) not in ALL_POSITIONS or found.max() == most
     known = np.load(DATA / "cube2_distances.npz")
-    assert np.array_equal(found[known["index"]], known[metric])
+    assert np.array_equal(found[known["index"]], np.where(known[metric] <= most, known[metric], 255))
 
 
 # Clockwise turns over the places URF UFL ULB UBR DFR DLF DRB: where each place's corner is from, its twist.
@@ -194,7 +194,7 @@ def test_uniform_positions_can_be_solved_and_vary(size):
     """Facelets are read back with all that makes a cube impossible refused; orders and twists are uniform."""
     game = CUBES[size]
     states = sampled(game, 2000)
-    for i in range(25):
+    for i in range(8):
         state = jax.tree.map(lambda leaf, i=i: leaf[i], states)
         assert game.from_string(game.to_string(state)) == state
     cells = np.asarray(jax.jit(jax.vmap(game.cells))(states))
@@ -211,14 +211,13 @@ def test_few_turns_lead_only_to_positions_so_far_away():
     words = np.stack(sampled(game, 4000).words, axis=-1)
     positions, counts = np.unique(words, axis=0, return_counts=True)
     assert len(positions) == 54 and counts.min() > 40 and counts.max() < 120
-    assert len(np.unique(np.stack(sampled(Cube2(scramble=1), 500).words, axis=-1), axis=0)) == 9
     assert (
         len(np.unique(np.stack(sampled(Cube3(scramble=1, metric="qtm"), 500).words, axis=-1), axis=0)) == 12
     )
     mixed = np.unique(
         np.stack(sampled(Cube2(scramble=(1, 2)), 4000).words, axis=-1), axis=0, return_counts=True
     )
-    assert len(mixed[0]) == 63
+    assert len(mixed[0]) == 63  # 9 that are one turn away, 54 that are two
 
 
 # The game

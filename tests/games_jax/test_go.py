@@ -13,7 +13,7 @@ from test_perft import perft
 
 import games_jax
 from games_jax import bits
-from games_jax.conformance import check, play_random
+from games_jax.conformance import play_random
 from games_jax.game import num_bytes
 from games_jax.go import Go, from_sgf_point, read_sgf, to_sgf_point, write_sgf
 from games_jax.go import board as go
@@ -38,16 +38,6 @@ def play_case(case, count=None):
 
 def rows_of(game, state):
     return game.to_string(state).split()[0].split("/")
-
-
-def test_game_conforms(strict):
-    check(Go(size=2, komi=2), games=16)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["go", "go(size=7, komi=9)", "go(size=4, ko='superko', suicide=True)"])
-def test_larger_games_conform(strict, name):
-    check(games_jax.make(name))
 
 
 @pytest.mark.parametrize("name", POSITIONS)

@@ -84,19 +84,21 @@ def count(state):
     return SMALL.observe(state, 0)[..., :2].sum((0, 1)), SMALL.current_player(state)
 
 
+STEP, LEGAL = jax.jit(SMALL.step), jax.jit(SMALL.legal_actions)
+
+
 @settings(max_examples=20)
 @given(st.lists(st.integers(0, 35), min_size=40, max_size=40))
 def test_discs_only_change_hands(choices):
     """A placement adds one disc and turns at least one; nobody's discs vanish; a pass changes none."""
-    step, legal_actions = jax.jit(SMALL.step), jax.jit(SMALL.legal_actions)
     state = SMALL.init(jax.random.key(0))
     for choice in choices:
-        legal = np.flatnonzero(legal_actions(state))
+        legal = np.flatnonzero(LEGAL(state))
         if not len(legal):
             break
         action = int(legal[choice % len(legal)])
         before, mover = jax.device_get(count(state))
-        state = step(state, jnp.int32(action))
+        state = STEP(state, jnp.int32(action))
         after, next_mover = jax.device_get(count(state))
         gained, lost = int(after[mover] - before[mover]), int(before[1 - mover] - after[1 - mover])
         passed = action == SMALL.num_actions - 1

@@ -11,7 +11,13 @@ pgx = pytest.importorskip("pgx")
 adapter = pytest.importorskip("games_jax.adapters.pgx")
 
 
-@pytest.mark.parametrize(("name", "planes"), [("tic_tac_toe", True), ("connect_four", True), ("hex", False)])
+CONFORMING = [
+    ("connect_four", True),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in [("tic_tac_toe", True), ("hex", False)]),
+]
+
+
+@pytest.mark.parametrize(("name", "planes"), CONFORMING)
 def test_environment_conforms(name, planes):
     check(games_jax.make(f"pgx:{name}"), exclusive_planes=planes, games=8)
 

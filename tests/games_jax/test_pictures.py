@@ -12,6 +12,11 @@ POSITIONS = [
     ("connect_four", "4453"),
     ("othello", "f5d6c3"),
     ("othello(size=6)", ""),
+    ("go(size=5)", "C3 D3 C4 D4"),
+    ("hex(size=4, swap=True)", "c2 swap b2"),
+    ("chess", "1. e4 e5 2. Qh5 Ke7"),
+    ("cube2", "R U F"),
+    ("cube3", "R U F"),
 ]
 
 
@@ -24,6 +29,7 @@ def test_svg_is_well_formed_and_shows_every_stone(name, position):
     words = [element.text for element in root.iter(f"{SVG}text")]
     assert game.render(state).splitlines()[-1] in words
     rows = game.to_string(state).split()[0]
+    stones = rows.count("X") + rows.count("O")
     circles = len(list(root.iter(f"{SVG}circle")))
     if name == "tic_tac_toe":
         crosses = [e for e in root.iter(f"{SVG}line") if e.get("stroke-width") == "5"]
@@ -32,9 +38,19 @@ def test_svg_is_well_formed_and_shows_every_stone(name, position):
         assert circles == 42
         for letter, colour in (("X", "#e4572e"), ("O", "#f6c945")):
             assert rows.count(letter) == sum(e.get("fill") == colour for e in root.iter(f"{SVG}circle"))
-    else:
+    elif name.startswith("othello"):
         dots = len(games_jax.legal_moves(game, state))
-        assert circles == rows.count("X") + rows.count("O") + dots
+        assert circles == stones + dots
+    elif name.startswith("hex"):
+        assert circles == stones == 2
+    elif name.startswith("go"):
+        assert circles == stones + 1  # and the point in the middle
+    elif name == "chess":
+        pieces = len(list(root.iter(f"{SVG}path")))
+        assert pieces == sum(letter.isalpha() for letter in rows) == 32
+    else:
+        faces = [e.get("fill") for e in root.iter(f"{SVG}rect")][7:]
+        assert len(faces) == len(rows) and len(set(faces)) == 6
 
 
 def test_text_has_coordinates_round_the_board():
@@ -49,6 +65,10 @@ RESULTS = [
     ("tic_tac_toe", "b2a1c3", "O to move"),
     ("othello", "e6f4e3f6g5d6e7f5c5", "X has won (X 13, O 0)"),
     ("connect_four", "1122334", "X has won"),
+    ("go(size=5)", "C3 pass pass", "X has won (X 25, O 7.5)"),
+    ("hex(size=2)", "a1 b1 a2", "X has won (X joins top and bottom, O left and right)"),
+    ("chess", "f3 e5 g4 Qh4", "Black has won by checkmate"),
+    ("cube2", "R R'", "solved"),
 ]
 
 

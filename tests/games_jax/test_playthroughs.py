@@ -5,5 +5,4 @@ from playthroughs import FOLDER, GAMES, playthrough
 @pytest.mark.parametrize("file", GAMES)
 def test_game_plays_as_recorded(file):
     """If a game is meant to have changed: `python tests/games_jax/playthroughs.py`, and raise its version."""
-    name, moves = GAMES[file]
-    assert playthrough(name, moves.split()) == (FOLDER / f"{file}.txt").read_text()
+    assert playthrough(*GAMES[file]) == (FOLDER / f"{file}.txt").read_text()

@@ -9,13 +9,32 @@ import games_jax
 def test_names_and_parameters():
     known = {"tic_tac_toe", "connect_four", "othello", "go", "chess", "hex", "cube2", "cube3"}
     assert known <= set(games_jax.names())
+    assert known <= {name.partition("(")[0] for name in NAMES}
     assert games_jax.parameters("othello") == {"size": 8}
     assert games_jax.parameters("connect_four") == {}
+    assert games_jax.parameters("hex") == {"size": 11, "swap": False}
 
 
-@pytest.mark.parametrize(
-    "name", ["tic_tac_toe", "connect_four", "othello", "othello(size=6)", "othello(size=4)"]
-)
+NAMES = [
+    "tic_tac_toe",
+    "connect_four",
+    "othello",
+    "othello(size=6)",
+    "othello(size=4)",
+    "go",
+    "go(size=5, komi=0.5, ko='superko', suicide=True)",
+    "chess",
+    "chess(window=8, max_plies=40)",
+    "hex",
+    "hex(size=5, swap=True)",
+    "cube2",
+    "cube2(scramble=(1, 9))",
+    "cube3",
+    "cube3(metric='qtm', step_cost=0.25)",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_name_makes_the_game_that_bears_it(name):
     game = games_jax.make(name)
     assert game.name == name

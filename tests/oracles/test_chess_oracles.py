@@ -26,20 +26,18 @@ def record(seed):
         legal = jax.vmap(GAME.legal_actions)(states)
         return jnp.packbits(legal, axis=-1), states._replace(seen=()), jax.vmap(GAME.rewards)(states)
 
-    def ply(states, draw):
+    def ply(states, draw):  # the facts come before the move, so that they are compiled once
         played = jax.vmap(GAME.random_action)(states, draw)
-        states = jax.vmap(GAME.step)(states, played)
-        return states, (played, facts(states))
+        return jax.vmap(GAME.step)(states, played), (played, facts(states))
 
     @jax.jit
     def run(key):
         start = jax.vmap(GAME.init)(jax.random.split(key, BATCH))
-        draws = jax.random.bits(key, (GAME.max_plies, BATCH), jnp.uint32)
-        _, (played, rest) = jax.lax.scan(ply, start, draws)
-        return played, jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), facts(start), rest)
+        draws = jax.random.bits(key, (GAME.max_plies + 1, BATCH), jnp.uint32)
+        return jax.lax.scan(ply, start, draws)[1]
 
     played, (legal, states, rewards) = jax.device_get(run(jax.random.key(seed)))
-    return played, np.unpackbits(legal, axis=-1), states, rewards
+    return played[:-1], np.unpackbits(legal, axis=-1), states, rewards
 
 
 def boards_of(states, player):

@@ -28,8 +28,9 @@ def spiel_board(state, size):
 
 
 SIZES = [
-    (5, 7.5, 600),
-    (9, 7.5, 250),
+    (5, 7.5, 200),
+    (9, 7.5, 60),
+    pytest.param(5, 7.5, 2000, marks=pytest.mark.slow),
     pytest.param(2, 1, 200, marks=pytest.mark.slow),
     pytest.param(3, 4, 200, marks=pytest.mark.slow),
     pytest.param(7, 9, 900, marks=pytest.mark.slow),

@@ -40,6 +40,7 @@ def test_every_ply_against_open_spiel(name):
         assert (played.actions[1] == size**2).sum() > 10
 
 
+@pytest.mark.slow  # compiling pgx's game
 def test_every_ply_against_pgx():
     pytest.importorskip("pgx")
     from test_pgx import pgx_games

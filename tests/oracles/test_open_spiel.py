@@ -22,12 +22,13 @@ def spiel_board(state, letters, coordinates):
     return [letters.index(cell) for line in lines for cell in line if cell in letters]
 
 
+@pytest.mark.parametrize("games", [500, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", GAMES)
-def test_every_ply_of_random_games(name):
+def test_every_ply_of_random_games(name, games):
     letters, coordinates = GAMES[name]
     played, boards = record(name, games=2000)
     spiel = pyspiel.load_game(name)
-    for index in range(played.actions.shape[1]):
+    for index in range(games):
         state = spiel.new_initial_state()
         plies = length(played, index)
         for ply in range(plies + 1):

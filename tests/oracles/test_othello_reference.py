@@ -6,7 +6,9 @@ from games_record import length, record
 from othello_reference import Othello
 
 
-@pytest.mark.parametrize(("size", "games"), [(6, 2000), (4, 1000)])
+@pytest.mark.parametrize(
+    ("size", "games"), [(6, 500), (4, 500), pytest.param(6, 2000, marks=pytest.mark.slow)]
+)
 def test_every_ply_of_random_games(size, games):
     played, boards = record(f"othello(size={size})", games=games)
     passes, double_passes = 0, 0
@@ -26,4 +28,4 @@ def test_every_ply_of_random_games(size, games):
                 reference.play(action)
         assert reference.returns() == played.rewards[plies, index].tolist(), where
         double_passes += "." in reference.board()
-    assert passes > 50 and double_passes > 50
+    assert passes > 50 and double_passes > games // 50

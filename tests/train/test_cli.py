@@ -100,7 +100,11 @@ def test_mistakes_in_the_words_are_told_without_jax():
             "ends in .png, .svg or .pdf",
         ),
         (["analyze", "connect_four", "1", "--simulations", "8", "--png", "/nowhere/x.png"], "No such file"),
+        (["analyze", "chess", "8/8 w"], "8/8 w"),
+        (["analyze", "cube2", "R L"], "'L' is not a turn"),
         (["play", "chess5"], "unknown game 'chess5'"),
+        (["play", "cube2"], "A person plays against one agent here, and cube2 is a game for 1;"),
+        (["match", "random", "random", "cube2"], "is between two players, and cube2 is a game for 1."),
         (["play", "connect_four", "--position", "9"], "'9' is not a column"),
         (["play", "connect_four", "--opponent", "nobody"], "Unknown player 'nobody'"),
         (["play", "connect_four", "--opponent", "random", "--checkpoint", "x"], "not allowed with"),
@@ -173,7 +177,57 @@ def test_analyze_finds_the_win_and_draws_it(capsys, tmp_path):
     assert "expected line        4" in text
 
 
-@pytest.mark.parametrize("name", ["connect_four", "tic_tac_toe", "othello", "othello(size=6)"])
+def test_analyze_of_a_board_with_many_moves_shows_the_best(capsys):
+    words = ["analyze", "hex(size=5)", "c3 b4", "--simulations", "40"]
+    facts = json.loads(run(capsys, *words, "--json"))
+    assert len(facts["moves"]) == 23
+    text = run(capsys, *words)
+    assert len(re.findall(r"^[a-e][1-5] +\d+ +\d+\.\d%", text, re.MULTILINE)) == 15
+    assert "and 8 more moves" in text
+
+
+def test_analyze_of_a_game_for_one_player(capsys):
+    facts = json.loads(run(capsys, "analyze", "cube2", "R", "--simulations", "100", "--json"))
+    assert facts["moves"][0]["move"] == facts["line"][0] == "R'" and facts["moves"][0]["value"] == 1
+
+
+class Numbered(type(TIC_TAC_TOE)):
+    """Tic-tac-toe in which a move's name depends on the position: the ply stands before the cell."""
+
+    def move_to_string(self, state, action):
+        return f"{sum(int(word).bit_count() for word in state[:2]) + 1}{self.action_to_string(action)}"
+
+    def move_from_string(self, state, text):
+        del state
+        return self.action_from_string(text.lstrip("123456789"))
+
+
+def test_moves_whose_names_depend_on_the_position(monkeypatch, capsys):
+    monkeypatch.setattr(games_jax, "make", lambda name: Numbered())
+    facts = json.loads(run(capsys, "analyze", "tic_tac_toe", "a1 b1 a2 b2", "--simulations", "200", "--json"))
+    assert facts["line"][0] == facts["moves"][0]["move"] == "5a3"
+    longer = json.loads(run(capsys, "analyze", "tic_tac_toe", "a1 b2", "--simulations", "200", "--json"))
+    assert [name[0] for name in longer["line"]] == [str(ply) for ply in range(3, 3 + len(longer["line"]))]
+    answers = iter(["z9", "1b2", "?", "q"])
+    monkeypatch.setattr(builtins, "input", lambda prompt: next(answers))
+    text = run(capsys, "play", "tic_tac_toe", "--opponent", "random")
+    assert "'z9' is not a cell" in text and re.search(r"random plays 2[abc][123]", text)
+    assert re.search("legal moves: (3[abc][123](, )?){7}$", text, re.MULTILINE)
+
+
+GAMES = [
+    "connect_four",
+    "tic_tac_toe",
+    "othello",
+    "othello(size=6)",
+    "go(size=5)",
+    "hex(size=5, swap=True)",
+    "chess",
+    "cube2",
+]
+
+
+@pytest.mark.parametrize("name", GAMES)
 def test_pictures_of_every_game(name, tmp_path):
     game = games_jax.make(name)
     state = game.init(jax.random.key(0))

@@ -21,14 +21,20 @@ search expects. With --png also a picture: the board with the visit shares, and 
 
 EPILOG = """\
 POSITION is what the game reads: a list of moves from the start ("4453" in Connect Four, "f5d6c3" in
-Othello), or a board diagram: rows from the top with / between them, X O and . for the cells, then the side
-to move. "" is the starting position.
+Othello, "1. e4 e5" in chess), or a board diagram: rows from the top with / between them, X O and . for the
+cells, then the side to move. Chess reads a FEN instead, a cube a scramble. "" is the starting position (of a
+cube: the solved one).
 
 examples:
   jaxsearch analyze connect_four 4453
   jaxsearch analyze connect_four 4453 --checkpoint runs/connect_four --simulations 800 --png 4453.png
   jaxsearch analyze tic_tac_toe "X.O/.X./... O" --simulations 200 --json
+  jaxsearch analyze chess "6k1/5ppp/8/8/8/8/8/3R2K1 w - - 0 1" --simulations 200
+  jaxsearch analyze cube2 "R U F"
 """
+
+SHOWN_MOVES = 15
+"""Rows of the table; --json has all moves."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,19 +91,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _facts(game: Game, state: Any, thoughts: Thoughts) -> dict[str, Any]:
     """The analysis as plain values."""
+    from games_jax.play import write_line, write_move
+
     moves = []
     for action in thoughts.order:
         visits = int(thoughts.visits[action])
         moves.append(
             {
-                "move": game.action_to_string(int(action)),
+                "move": write_move(game, state, action),
                 "visits": visits,
                 "share": float(thoughts.shares[action]),
                 "prior": None if thoughts.priors is None else float(thoughts.priors[action]),
                 "value": float(thoughts.qvalues[action]) if visits else None,
             }
         )
-    line = [game.action_to_string(action) for action in thoughts.line]
+    line = write_line(game, state, thoughts.line)
     return {
         "game": game.name,
         "mover": int(game.current_player(state)),
@@ -117,13 +125,15 @@ def _text(game: Game, state: Any, facts: dict[str, Any]) -> str:
             "-" if move["prior"] is None else f"{move['prior']:.1%}",
             "-" if move["value"] is None else f"{move['value']:+.3f}",
         ]
-        for move in facts["moves"]
+        for move in facts["moves"][:SHOWN_MOVES]
     ]
+    more = len(facts["moves"]) - len(rows)
     return "\n".join(
         [
             game.render(state),
             "",
             table(["move", "visits", "share", "prior", "value"], rows),
+            *([f"and {more} more moves"] if more > 0 else []),
             "",
             f"value for the mover  {facts['value']:+.3f}",
             f"expected line        {' '.join(facts['line']) or '-'}",

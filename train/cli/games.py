@@ -55,13 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [
         [
             g["name"],
-            ", ".join(f"{key}={value!r}" for key, value in g["parameters"].items()) or "-",
             str(g["actions"]),
             str(g["players"]),
             str(g["bytes_per_state"]),
             str(g["max_plies"]),
+            ", ".join(f"{key}={value!r}" for key, value in g["parameters"].items()) or "-",
         ]
         for g in games
     ]
-    print(table(["game", "parameters", "actions", "players", "bytes/state", "max plies"], rows, left=(0, 1)))
+    print(table(["game", "actions", "players", "bytes/state", "max plies", "parameters"], rows, left=(0, 5)))
     return 0

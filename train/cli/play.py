@@ -22,7 +22,8 @@ of its search that went into each move, and how good it takes its position to be
 
 EPILOG = f"""\
 at the prompt:
-  a move      in the game's notation (Connect Four: a column 1-7; Othello: a square such as f5, or pass)
+  a move      in the game's notation (Connect Four: a column 1-7; Othello: a square such as f5, or pass;
+              chess: e2e4 or Nf3)
   ?           the legal moves
   u           take back your last move
   q           quit
@@ -77,7 +78,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     game = make_game(arguments.game)
     if game.num_players != 2:
-        raise ValueError(f"A person plays two-player games here; {game.name} has {game.num_players} players.")
+        raise ValueError(
+            f"A person plays against one agent here, and {game.name} is a game for {game.num_players}; "
+            f"jaxsearch analyze shows what a search would do."
+        )
     spec = arguments.opponent
     if arguments.checkpoint:
         spec = f"run:{arguments.checkpoint}@sims={arguments.simulations}"
@@ -103,7 +107,7 @@ def play_game(game: Game, agent: AnyPlayer, start: Any, *, seat: int, key: jax.A
     """
     import jax
 
-    from games_jax.play import play
+    from games_jax.play import play, write_move
 
     line = [start]  # all states of the game, so that moves can be taken back
     asked = 0
@@ -125,15 +129,15 @@ def play_game(game: Game, agent: AnyPlayer, start: Any, *, seat: int, key: jax.A
             move_key = jax.random.fold_in(key, asked)
             action, thoughts = agent_move(game, agent, move_key, state)
             asked += 1
-            print(f"{agent.name} plays {game.action_to_string(action)}{thoughts}")
+            print(f"{agent.name} plays {write_move(game, state, action)}{thoughts}")
             line.append(play(game, state, action))
         print("\n" + game.render(line[-1]))
     print(_verdict(game, line[-1], seat))
 
 
-def _ask(game: Game, state: Any) -> str | None:
-    """A legal move in notation, "u" to take back, or None to quit."""
-    from games_jax.play import check_action, legal_moves
+def _ask(game: Game, state: Any) -> int | str | None:
+    """A legal action, "u" to take back, or None to quit."""
+    from games_jax.play import check_action, legal_moves, list_moves, read_move
 
     while True:
         try:
@@ -149,12 +153,12 @@ def _ask(game: Game, state: Any) -> str | None:
             print("legal moves: " + ", ".join(legal_moves(game, state)))
         elif text:
             try:
-                action = game.action_from_string(text)
+                action = read_move(game, state, text)
             except ValueError as error:
-                print(f"{error} The legal moves: {', '.join(legal_moves(game, state))}.")
+                print(f"{error} The legal moves: {list_moves(game, state)}.")
                 continue
             try:
-                return game.action_to_string(check_action(game, state, action))
+                return check_action(game, state, action)
             except ValueError as error:  # names the legal moves itself
                 print(error)
 
@@ -173,6 +177,7 @@ def agent_move(game: Game, agent: AnyPlayer, key: jax.Array, state: Any) -> tupl
     import jax
     import numpy as np
 
+    from games_jax.play import write_move
     from train.players import Player, choose_actions, consult
 
     states = jax.tree.map(lambda x: x[None], state)
@@ -185,7 +190,7 @@ def agent_move(game: Game, agent: AnyPlayer, key: jax.Array, state: Any) -> tupl
     order = [a for a in np.argsort(-visits, kind="stable")[:SHOWN_MOVES] if visits[a] > 0]
     rows = [
         [
-            game.action_to_string(int(a)),
+            write_move(game, state, a),
             f"{visits[a] / visits.sum():.0%}",
             f"{float(output.qvalues[0, a]):+.2f}",
         ]
