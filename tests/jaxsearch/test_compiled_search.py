@@ -3,6 +3,7 @@
 import re
 
 import jax
+import jax.numpy as jnp
 import mctx
 import pytest
 from search_helpers import quick_jit, random_model, random_roots, recurrent_fn
@@ -118,7 +119,7 @@ def random_operations(search, *arguments):
 
 
 def test_nothing_is_drawn_in_the_loops():
-    """Noise is drawn once per search (issue 2). Playouts draw for each leaf: the check sees them."""
+    """Noise is drawn once per search (issue 2)."""
     game = games_jax.make("tic_tac_toe")
     states = jax.vmap(game.init)(jax.random.split(jax.random.key(0), 2))
     options = {"simulations": 8}
@@ -132,8 +133,19 @@ def test_nothing_is_drawn_in_the_loops():
         # Dirichlet noise is made by rejection: its loop is before the search's.
         assert {name for name, in_loop in drawn if in_loop} <= {"random_gamma"}
         assert drawn
-    playing = random_operations(jaxsearch.uct(game, **options), jax.random.key(0), states)
-    assert ("random_bits", True) in playing
+
+
+def test_the_check_sees_what_is_drawn_in_a_loop():
+    """An evaluator that draws, for each leaf, as it may."""
+    game = games_jax.make("tic_tac_toe")
+    states = jax.vmap(game.init)(jax.random.split(jax.random.key(0), 2))
+
+    def guess(params, key, states):
+        del params
+        return jnp.zeros((states.own.shape[0], 9)), jax.random.uniform(key, states.own.shape)
+
+    guessing = jaxsearch.uct(game, evaluator=guess, simulations=8)
+    assert ("random_bits", True) in random_operations(guessing, jax.random.key(0), states)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
