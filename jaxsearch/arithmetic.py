@@ -10,7 +10,7 @@ Arrays `[R, A]`, the wide rows, are reduced in kernels of their own whatever a r
 better kept than computed again, and `divide` and `reciprocal` are the plain ones.
 
 Each function is within 2.5e-7 of the exact result, relatively, on the range it states, and gives equal
-results for equal arguments.
+results for equal arguments. A quotient is correctly rounded where products are fused with sums, as XLA does.
 """
 
 from __future__ import annotations

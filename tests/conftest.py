@@ -1,4 +1,4 @@
-"""For all tests: programs are compiled quickly and kept in `.jax_cache/`, unless the environment says otherwise."""
+"""For all tests: programs are compiled quickly and kept in `.jax_cache/`, unless told otherwise."""
 
 import os
 from pathlib import Path

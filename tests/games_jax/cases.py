@@ -13,7 +13,6 @@ GAMES = {
     "othello(size=6)": {},
     "go(size=2, komi=2.0)": {"games": 16},
     "hex(size=4, swap=True)": {"games": 16},
-    "chess(window=8, max_plies=40, history=3)": {"games": 4, "exclusive_planes": False},
     "cube2(max_steps=6)": {"games": 16, **ALONE},
     "cube3(metric='qtm', scramble=(1, 3), step_cost=0.25, max_steps=6)": {
         "games": 16,
@@ -22,6 +21,7 @@ GAMES = {
     },
 }
 LARGE_GAMES = {
+    "chess(window=8, max_plies=40, history=3)": {"games": 4, "exclusive_planes": False},
     "othello": {},
     "go": {},
     "go(size=7, komi=9.0)": {},
