@@ -324,7 +324,9 @@ def test_vmap_equals_loop():
     together = quick_jit(jax.vmap(run.__wrapped__, in_axes=(0, 0, None, None)))(stacked, keys, root, invalid)
     for index, model in enumerate(models):
         alone = run(model, keys[index], root, invalid)
-        np.testing.assert_array_equal(together.rows[index], alone.rows)
+        np.testing.assert_array_equal(together.children[index], alone.children)
+        np.testing.assert_array_equal(together.rows[index][:, :3], alone.rows[:, :3])  # visits
+        np.testing.assert_allclose(together.rows[index], alone.rows, atol=1e-5)  # two programs, last bits
 
 
 def test_one_trace_serves_all_inputs():
