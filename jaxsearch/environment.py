@@ -18,7 +18,7 @@ from jaxsearch.types import (
     State,
 )
 
-__all__ = ["make_recurrent_fn", "make_root_fn", "masked_logits"]
+__all__ = ["make_recurrent_fn", "make_root_fn", "masked_logits", "of_player"]
 
 
 def make_recurrent_fn(env: Environment, evaluator: Evaluator, *, discount: float = 1.0) -> RecurrentFn:
@@ -46,7 +46,7 @@ def make_recurrent_fn(env: Environment, evaluator: Evaluator, *, discount: float
         states = jax.vmap(env.step)(embedding, action)
         over = jax.vmap(env.is_over)(states)
         rewards = jax.vmap(env.rewards)(states)
-        reward = _of_player(rewards, mover)
+        reward = of_player(rewards, mover)
         same = jax.vmap(env.current_player)(states) == mover
         logits, value = evaluator(params, key, states)
         step = RecurrentFnOutput(
@@ -83,7 +83,7 @@ def masked_logits(logits: jax.Array, legal: jax.Array) -> jax.Array:
     return jnp.where(legal, logits, jnp.finfo(jnp.float32).min)
 
 
-def _of_player(rewards: jax.Array, player: jax.Array) -> jax.Array:
+def of_player(rewards: jax.Array, player: jax.Array) -> jax.Array:
     """`rewards[b, player[b]]`; a select, because a gather of one of two costs more."""
     if rewards.shape[-1] == 1:
         return rewards[:, 0]

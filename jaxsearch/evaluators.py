@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsearch.environment import masked_logits
-from jaxsearch.random_play import cut_playouts, of_player, playouts
+from jaxsearch.environment import masked_logits, of_player
+from jaxsearch.random_play import cut_playouts, playouts
 from jaxsearch.types import Environment, Evaluator, Params, State
 
 __all__ = ["ValueFn", "cut_playouts", "mixture", "playouts", "successor_values", "uniform"]

@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxsearch.environment import of_player
 from jaxsearch.types import Environment, Evaluator, Params, State
 
-__all__ = ["cut_playouts", "of_player", "playouts", "random_legal"]
+__all__ = ["cut_playouts", "playouts", "random_legal"]
 
 _WORD = 32
 
@@ -194,12 +195,6 @@ def _own_results(
     mover, over = jax.vmap(env.current_player)(states), jax.vmap(env.is_over)(states)
     rewards = own(states, jax.random.split(key, _batch_size(states)))
     return jnp.where(over, 0.0, of_player(rewards, mover))
-
-
-def of_player(rewards: jax.Array, player: jax.Array) -> jax.Array:
-    """`rewards[b, player[b]]`; without a gather, which costs more."""
-    players = np.arange(rewards.shape[-1], dtype=np.int32)
-    return jnp.sum(jnp.where(player[:, None] == players[None], rewards, 0.0), axis=-1)
 
 
 def _batch_size(states: State) -> int:

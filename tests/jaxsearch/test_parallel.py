@@ -134,14 +134,13 @@ def test_halving_visits_by_schedule(seed):
     assert not counts[~valid].any()
     for row, candidates in zip(counts, valid.sum(-1), strict=True):
         if candidates < 2:
-            continue  # forced: see the docstring
+            continue  # a forced move gets as many visits as the longest schedule has rounds
         schedule = considered_visits(int(candidates), simulations)
         expected = [0] * int(candidates)
         for visit in schedule:  # whoever has `visit` visits gets the next
             expected[expected.index(visit)] += 1
         np.testing.assert_array_equal(sorted(row[row > 0]), sorted(v for v in expected if v))
-    check = dict(zip(("visits", "sums"), (tree.block(0), tree.block(1)), strict=True))
-    assert np.isfinite(check["sums"]).all()
+    assert np.isfinite(np.asarray(tree.block(1))).all()
 
 
 def test_phases_in_sequence_make_a_sound_tree():
