@@ -20,7 +20,7 @@ import numpy as np
 
 from games_jax.game import Game
 from train.openings import Openings, random_openings, step_batch
-from train.players import AnyPlayer, Player, choose_actions
+from train.players import AnyPlayer, EnginePlayer, Player, choose_actions
 from train.ratings import Encounter, pair_counts
 
 IDLE = -1
@@ -36,6 +36,9 @@ class MatchResult:
         points: float `[N, 2]`, what the first player made (1, 1/2, 0) in seat 0 and in seat 1.
         moves: `[N][2]` tuples of actions, the opening's included; `[i][s]`: the first player in seat s.
         distinct_openings: how many of the N openings differ.
+        forfeits: games that the first and the second player lost by giving up, crashing or an illegal
+            answer; engines do, players of our own may not.
+        notes: a sentence on each kind of forfeit, for the reader.
     """
 
     first: str
@@ -43,6 +46,8 @@ class MatchResult:
     points: np.ndarray
     moves: list[tuple[tuple[int, ...], tuple[int, ...]]]
     distinct_openings: int
+    forfeits: tuple[int, int] = (0, 0)
+    notes: tuple[str, ...] = ()
 
     @property
     def games(self) -> int:
@@ -95,6 +100,8 @@ class MatchResult:
             "distinct_games": self.distinct_games,
             "distinct_openings": self.distinct_openings,
             "mean_length": self.mean_length,
+            "forfeits": list(self.forfeits),
+            "notes": list(self.notes),
         }
 
 
@@ -146,7 +153,7 @@ def play_match(
 
     Raises:
         ValueError: if `games` is odd or not positive, the game is not for two, there are not `games / 2`
-            openings, or a player chose an illegal action.
+            openings, or a player of ours chose an illegal action (an engine that does loses that game).
     """
     if games < 2 or games % 2:
         raise ValueError(
@@ -166,16 +173,37 @@ def play_match(
     size = -(-pairs // chunks)
     rows = np.arange(chunks * size) % pairs
     played = []
+    before = [_incidents(player) for player in (a, b)]
     for number in range(chunks):
         chunk = rows[number * size : (number + 1) * size]
-        states, returns = jax.tree.map(lambda x, rows=chunk: x[rows], (openings.states, openings.returns))
-        played.append(_play_chunk(game, a, b, states, returns, jax.random.fold_in(play_key, number)))
+        states, moves, returns = jax.tree.map(lambda x, rows=chunk: x[rows], openings[:3])
+        part = Openings(states, moves, returns, size)
+        played.append(_play_chunk(game, a, b, part, jax.random.fold_in(play_key, number)))
     ended = [
         jax.tree.map(lambda *x: np.concatenate(x)[:pairs], *side) for side in zip(*(e for e, _ in played))
     ]
     _check(game, a, b, ended)
     moves = [pair for _, chunk in played for pair in chunk][:pairs]
-    return _result(a, b, ended, moves, openings)
+    notes = [_note(player, since) for player, since in zip((a, b), before)]
+    return _result(a, b, ended, moves, openings, tuple(note for note in notes if note))
+
+
+def _incidents(player: AnyPlayer) -> tuple[int, int]:
+    """How often an engine has given up and failed so far; zeros for players who do neither."""
+    if not isinstance(player, EnginePlayer):
+        return 0, 0
+    return player.incidents.resigned, len(player.incidents.faults)
+
+
+def _note(player: AnyPlayer, since: tuple[int, int]) -> str:
+    """What a reader should know of an engine's conduct; empty if it just played."""
+    if not isinstance(player, EnginePlayer):
+        return ""
+    resigned, faults = player.incidents.resigned - since[0], player.incidents.faults[since[1] :]
+    said = [f"gave up {resigned} games"] if resigned else []
+    if faults:
+        said.append(f"lost {len(faults)} games by a fault (the first: {faults[0]})")
+    return f"{player.name} {' and '.join(said)}" if said else ""
 
 
 class _Ended(NamedTuple):
@@ -187,7 +215,7 @@ class _Ended(NamedTuple):
     over: Any
 
 
-def _play_chunk(game: Game, a: AnyPlayer, b: AnyPlayer, states: Any, returns: jax.Array, key: jax.Array):
+def _play_chunk(game: Game, a: AnyPlayer, b: AnyPlayer, openings: Openings, key: jax.Array):
     """Plays both games of `[N]` openings.
 
     Returns how the two sides ended, the one in which `a` moved first in front, and per opening the two
@@ -195,10 +223,10 @@ def _play_chunk(game: Game, a: AnyPlayer, b: AnyPlayer, states: Any, returns: ja
     """
     if isinstance(a, Player) and isinstance(b, Player):
         sides, record, steps = _play_on_device(
-            key, states, returns, a.params, b.params, game=game, act_a=a.act, act_b=b.act
+            key, openings.states, openings.returns, a.params, b.params, game=game, act_a=a.act, act_b=b.act
         )
     else:
-        sides, record, steps = _play_on_host(key, states, returns, game, a, b)
+        sides, record, steps = _play_on_host(key, openings, game, a, b)
     steps = int(steps)
     ended = [jax.device_get(_end(game, side)) for side in sides]
     if steps % 2:  # after an odd number of steps the sides have changed places
@@ -215,18 +243,28 @@ def _end(game: Game, side: _Side) -> _Ended:
     return _Ended(side.seats, side.returns, side.faults, jax.vmap(game.is_over)(side.states))
 
 
-def _result(a: AnyPlayer, b: AnyPlayer, ended: list[_Ended], moves, openings: Openings) -> MatchResult:
-    """Sorts what the two sides brought by the first player's seat."""
+def _result(
+    a: AnyPlayer, b: AnyPlayer, ended: list[_Ended], moves, openings: Openings, notes: tuple[str, ...]
+) -> MatchResult:
+    """Sorts what the two sides brought by the first player's seat. A forfeit counts as a loss."""
     pairs = len(moves)
     points = np.zeros((pairs, 2))
     by_seat: list[list[tuple[int, ...]]] = [[(), ()] for _ in range(pairs)]
     for number, side in enumerate(ended):
         for i, seat in enumerate(side.seats):
             margin = side.returns[i, seat] - side.returns[i, 1 - seat]
-            points[i, seat] = 0.5 * (1 + np.sign(margin))
+            forfeits = side.faults[i]
+            points[i, seat] = float(forfeits[1]) if forfeits.any() else 0.5 * (1 + np.sign(margin))
             by_seat[i][seat] = (*(int(m) for m in openings.moves[i]), *moves[i][number])
+    first, second = (sum(int(side.faults[:, number].sum()) for side in ended) for number in (0, 1))
     return MatchResult(
-        a.name, b.name, points, [(first, second) for first, second in by_seat], openings.distinct
+        a.name,
+        b.name,
+        points,
+        [(first, second) for first, second in by_seat],
+        openings.distinct,
+        forfeits=(first, second),
+        notes=notes,
     )
 
 
@@ -310,21 +348,28 @@ def _advance_on_host(key, side, actions, *, game: Game, player: int):
     return side, moves, _running(game, side).any()
 
 
-def _play_on_host(key, states, returns, game: Game, a: AnyPlayer, b: AnyPlayer):
+def _play_on_host(key, openings: Openings, game: Game, a: AnyPlayer, b: AnyPlayer):
     """The loop of `_play_on_device` led by the host, for players who are not JAX functions."""
-    sides = _start_compiled(game, states, returns)
+    sides = _start_compiled(game, openings.states, openings.returns)
+    lines = [[[int(move) for move in line] for line in openings.moves] for _ in sides]
     record: tuple[list, list] = ([], [])
     for step in range(2 * game.max_steps):
         keys = jax.random.split(jax.random.fold_in(key, step), 4)
         moved, going = [], False
         for number, (player, side) in enumerate(zip((a, b), sides)):
             active = np.asarray(_to_move_compiled(game, side, number))
-            actions = choose_actions(player, keys[2 * number + 1], side.states, where=active)
+            actions = choose_actions(
+                player, keys[2 * number + 1], side.states, where=active, game=game, moves=lines[number]
+            )
             side, moves, running = _advance_on_host(keys[2 * number], side, actions, game=game, player=number)
             moved.append(side)
             record[number].append(np.asarray(moves))
+            for line, move in zip(lines[number], record[number][-1]):
+                if move != IDLE:
+                    line.append(int(move))
             going = going or bool(running)
         sides = (moved[1], moved[0])
+        lines.reverse()
         if not going:
             break
     return sides, tuple(np.stack(moves) for moves in record), len(record[0])
@@ -333,12 +378,14 @@ def _play_on_host(key, states, returns, game: Game, a: AnyPlayer, b: AnyPlayer):
 def _check(game: Game, a: AnyPlayer, b: AnyPlayer, ended: list[_Ended]) -> None:
     """Raises ValueError for what must not happen: an illegal action, a game past its `max_steps`."""
     for number, player in enumerate((a, b)):
+        if isinstance(player, EnginePlayer):  # an engine's faults are its losses, and are reported
+            continue
         if wrong := sum(int(side.faults[:, number].sum()) for side in ended):
             raise ValueError(
                 f"{player.name} chose an illegal action in {wrong} of {2 * len(ended[0].over)} games of "
                 f"{game.name}; a player returns a legal action wherever it is to move."
             )
-    unfinished = sum(int((~side.over).sum()) for side in ended)
+    unfinished = sum(int((~side.over & ~side.faults.any(axis=1)).sum()) for side in ended)
     if unfinished:
         raise ValueError(
             f"{unfinished} games of {game.name} went on past its max_steps = {game.max_steps}; correct it."

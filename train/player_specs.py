@@ -15,7 +15,7 @@ from typing import Any
 
 from games_jax.game import Game
 from train import checkpoint
-from train.engines import bitbully_player
+from train.engines import bitbully_player, gtp_player, rust_reversi_player
 from train.networks import Network, make_network
 from train.players import AnyPlayer, SearchName, network_player, random_player, uct_player
 
@@ -33,6 +33,14 @@ FORMS = {
     "bitbully": (
         "bitbully:full or bitbully:DEPTH",
         "Connect Four by the solver BitBully: perfect, or that many plies of search (optional package)",
+    ),
+    "rust-reversi": (
+        "rust-reversi:DEPTH",
+        "Othello by the alpha-beta search of rust-reversi, that many plies deep (optional package)",
+    ),
+    "gtp": (
+        "gtp:COMMAND[@timeout=120,workers=1]",
+        "Go, Hex or Othello by any program that speaks GTP; its crashes and illegal moves are its losses",
     ),
 }
 """Kind to how it is written and what it plays."""
@@ -76,6 +84,8 @@ def make_player(spec: str, game: Game) -> AnyPlayer:
         "uct": _uct,
         "run": _run,
         "bitbully": _bitbully,
+        "rust-reversi": _rust_reversi,
+        "gtp": _gtp,
     }
     try:
         player = makers[kind](argument, _options(option_text), game)
@@ -142,6 +152,18 @@ def _uct(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
 def _bitbully(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
     _none_left(options, "")
     return bitbully_player(game, None if argument == "full" else _number(argument, "the depth", int, 1))
+
+
+def _rust_reversi(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
+    _none_left(options, "")
+    return rust_reversi_player(game, _number(argument, "the depth", int, 1))
+
+
+def _gtp(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
+    timeout = _take(options, "timeout", float, 120.0, 0)
+    workers = _take(options, "workers", int, 1, 1)
+    _none_left(options, "timeout, workers")
+    return gtp_player(game, argument.strip().strip("\"'"), timeout=timeout, workers=workers)
 
 
 def _run(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:

@@ -1,8 +1,8 @@
 """Players: whoever chooses moves for a batch of states.
 
-A device player is a JAX function and meets others inside one compiled program. A host player (an outside
-engine) is a Python function of one state and is looped over. `train.player_specs.make_player` makes either
-from text such as `uct:1000`.
+A device player is a JAX function and meets others inside one compiled program. A host player is a Python
+function of one state and is looped over. An engine player is a program that must be told a game's moves.
+`train.player_specs.make_player` makes them from text such as `uct:1000`.
 
 Dimensions: B states, A actions.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Protocol
 
 import jax
@@ -71,7 +72,43 @@ class HostPlayer:
     choose: Callable[[Any, np.random.Generator], int]
 
 
-AnyPlayer = Player | HostPlayer
+RESIGNED, FAULT = -2, -3
+"""What an engine player may answer in place of an action: it gives up; it crashed or answered nonsense."""
+
+
+@dataclasses.dataclass
+class Incidents:
+    """What an engine did besides moving.
+
+    Attributes:
+        resigned: games given up.
+        faults: a sentence for each crash, silence and illegal answer.
+    """
+
+    resigned: int = 0
+    faults: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EnginePlayer:
+    """A program that is told whole games, and may fail.
+
+    Attributes:
+        name: how results call it.
+        choose: `(worker, moves, legal) -> action`, where `moves` are the actions from the start of the game
+            and `legal` is bool `[A]`; or RESIGNED or FAULT, either of which loses the game.
+        workers: how many copies of the program may be asked at once; `choose` is never called for one worker
+            by two threads.
+        incidents: what went otherwise than by legal moves, since the player was made.
+    """
+
+    name: str
+    choose: Callable[[int, Sequence[int], np.ndarray], int]
+    workers: int = 1
+    incidents: Incidents = dataclasses.field(default_factory=Incidents)
+
+
+AnyPlayer = Player | HostPlayer | EnginePlayer
 
 SearchName = Literal["puct", "gumbel"]
 
@@ -82,9 +119,15 @@ def _compiled(key: jax.Array, states: Any, params: Any, *, function: Act | Think
 
 
 def choose_actions(
-    player: AnyPlayer, key: jax.Array, states: Any, where: np.ndarray | None = None
+    player: AnyPlayer,
+    key: jax.Array,
+    states: Any,
+    where: np.ndarray | None = None,
+    *,
+    game: Game | None = None,
+    moves: Sequence[Sequence[int]] | None = None,
 ) -> jax.Array:
-    """Actions int32 `[B]` of a player of either kind for `[B]` states.
+    """Actions int32 `[B]` of a player of any kind for `[B]` states.
 
     Compiled once per `act` and batch size. Where `where` (bool `[B]`; all if None) is false the action is
     not used: a host player is not asked, a device player answers whatever it likes.
@@ -94,16 +137,47 @@ def choose_actions(
         key: consumed.
         states: where `where` holds, not over.
         where: which answers are needed.
+        game, moves: what is played and the `[B]` lines of actions from its start that led to `states`; an
+            engine player cannot do without.
+
+    Raises:
+        ValueError: an engine player is asked about positions whose moves are not known.
     """
     if isinstance(player, Player):
         return _compiled(key, states, player.params, function=player.act)
+    count = len(jax.tree.leaves(states)[0])
+    rows = np.arange(count) if where is None else np.flatnonzero(where)
+    if isinstance(player, EnginePlayer):
+        if game is None or moves is None:
+            raise ValueError(
+                f"{player.name} plays whole games only: it has to be told the moves that led to a position, "
+                "and here they are not known."
+            )
+        legal = np.asarray(jax.vmap(game.legal_actions)(states))
+        return jnp.asarray(_ask_engines(player, rows, moves, legal))
     host_states = jax.tree.map(np.asarray, states)
-    count = len(jax.tree.leaves(host_states)[0])
     actions = np.zeros(count, np.int32)
     rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))
-    for i in range(count) if where is None else np.flatnonzero(where):
+    for i in rows:
         actions[i] = player.choose(jax.tree.map(lambda x, i=i: x[i], host_states), rng)
     return jnp.asarray(actions)
+
+
+def _ask_engines(
+    player: EnginePlayer, rows: np.ndarray, moves: Sequence[Sequence[int]], legal: np.ndarray
+) -> np.ndarray:
+    """Actions int32 `[B]`; only `rows` are asked for, row i of worker `i % workers`, workers side by side."""
+    actions = np.zeros(len(legal), np.int32)
+
+    def serve(worker: int) -> None:
+        for i in rows[rows % player.workers == worker]:
+            # A forced move needs no engine; some Othello engines do not even answer with a pass.
+            forced = legal[i].sum() == 1
+            actions[i] = legal[i].argmax() if forced else player.choose(worker, moves[i], legal[i])
+
+    with ThreadPoolExecutor(player.workers) as pool:
+        list(pool.map(serve, range(player.workers)))
+    return actions
 
 
 def consult(player: Player, key: jax.Array, states: Any) -> tuple[jax.Array, SearchOutput | None]:

@@ -100,6 +100,7 @@ def _text(facts: dict) -> str:
             f"  moving second  {record(**second)}",
             f"  score          {facts['score']:.1%}  ({interval})",
             f"  Elo            {facts['elo']:+.0f}  ({facts['elo_low']:+.0f} to {facts['elo_high']:+.0f})",
+            *(f"  note           {note}" for note in facts["notes"]),
             f"  variety        {variety}, {facts['mean_length']:.1f} plies on average",
             f"  time           {facts['seconds']:.1f} s, compilation included",
         ]
