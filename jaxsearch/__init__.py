@@ -4,6 +4,8 @@ from jaxsearch import mctx
 from jaxsearch.environment import make_recurrent_fn, make_root_fn
 from jaxsearch.evaluators import cut_playouts, mixture, playouts, successor_values, uniform
 from jaxsearch.flat import flat_monte_carlo
+from jaxsearch.footprint import Memory, memory
+from jaxsearch.guided import policy_bonus, rave, regularised
 from jaxsearch.noise import add_dirichlet
 from jaxsearch.policies import (
     gumbel_muzero_policy,
@@ -28,11 +30,13 @@ from jaxsearch.types import (
     RootFnOutput,
     Search,
     SearchOutput,
+    StepDetails,
 )
 
 __all__ = [
     "Environment",
     "Evaluator",
+    "Memory",
     "PlayoutGame",
     "PolicyOutput",
     "RecurrentFn",
@@ -42,6 +46,7 @@ __all__ = [
     "Row",
     "Search",
     "SearchOutput",
+    "StepDetails",
     "Tree",
     "add_dirichlet",
     "cut_playouts",
@@ -51,11 +56,15 @@ __all__ = [
     "make_recurrent_fn",
     "make_root_fn",
     "mctx",
+    "memory",
     "mixture",
     "muzero_policy",
     "playout_cap",
     "playouts",
+    "policy_bonus",
     "puct",
+    "rave",
+    "regularised",
     "reroot",
     "root_proof",
     "sample_visits",

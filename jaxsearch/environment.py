@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxsearch.players import of_player
 from jaxsearch.types import (
     Environment,
     Evaluator,
@@ -16,6 +17,7 @@ from jaxsearch.types import (
     RecurrentFnOutput,
     RootFnOutput,
     State,
+    StepDetails,
 )
 
 __all__ = ["make_recurrent_fn", "make_root_fn", "masked_logits", "of_player"]
@@ -28,46 +30,67 @@ def make_recurrent_fn(env: Environment, evaluator: Evaluator, *, discount: float
     is negated (the edge's discount is `-discount`); where the same player moves again it is not. An edge into
     a finished game has discount 0, and stepping on from one brings nothing.
 
+    An evaluator of values `[B, P]`, one per player, as games of more than two players need it, makes rewards
+    `[B, P]` too; discounts then have no sign, and a third output, `StepDetails`, says who moves.
+
     Args:
-        env: the game; one player, or two whose rewards sum to zero.
+        env: the game; of two players rewards sum to zero, unless the evaluator's values are `[B, 2]`.
         evaluator: judges the states reached.
         discount: per ply, in (0, 1].
 
     Raises:
-        ValueError: more than two players, or a discount outside (0, 1].
+        ValueError: a discount outside (0, 1], or values that are not for each of more than two players.
     """
-    _check(env, discount)
+    if getattr(env, "has_chance", False):  # one outcome kept in a node would count as the only one
+        raise ValueError(
+            f"a search runs on games without chance, and {getattr(env, 'name', 'this one')} draws in its "
+            "steps; search it with stochastic_muzero_policy, which has chance nodes"
+        )
+    if not 0 < discount <= 1:
+        raise ValueError(f"discount is {discount}; expected more than 0 and at most 1")
 
-    def recurrent_fn(
-        params: Params, key: jax.Array, action: jax.Array, embedding: State
-    ) -> tuple[RecurrentFnOutput, State]:
+    def recurrent_fn(params: Params, key: jax.Array, action: jax.Array, embedding: State) -> Any:
         mover = jax.vmap(env.current_player)(embedding)
         was_over = jax.vmap(env.is_over)(embedding)
         states = jax.vmap(env.step)(embedding, action)
         over = jax.vmap(env.is_over)(states)
         rewards = jax.vmap(env.rewards)(states)
+        next_mover = jax.vmap(env.current_player)(states)
+        logits, value, *played = evaluator(params, key, states)
+        _check_values(env, value)
+        if value.ndim == 2:
+            step = RecurrentFnOutput(
+                reward=jnp.where(was_over[:, None], 0.0, rewards),
+                discount=jnp.where(over, 0.0, discount),
+                prior_logits=masked_logits(logits, jax.vmap(env.legal_actions)(states)),
+                value=jnp.where(over[:, None], 0.0, value),
+            )
+            return step, states, StepDetails(mover=next_mover)
         reward = of_player(rewards, mover)
-        same = jax.vmap(env.current_player)(states) == mover
-        logits, value = evaluator(params, key, states)
+        same = next_mover == mover
         step = RecurrentFnOutput(
             reward=jnp.where(was_over, 0.0, reward),
             discount=jnp.where(over, 0.0, jnp.where(same, discount, -discount)),
             prior_logits=masked_logits(logits, jax.vmap(env.legal_actions)(states)),
             value=jnp.where(over, 0.0, value),
         )
-        return step, states
+        if not played:
+            return step, states
+        return step, states, StepDetails(_by_mover(played[0], next_mover))
 
     return recurrent_fn
 
 
 def make_root_fn(env: Environment, evaluator: Evaluator) -> Callable[[Params, jax.Array, Any], RootFnOutput]:
-    """Evaluates the states `[B]` that searches start from, as `RootFnOutput`."""
+    """Evaluates the states `[B]` that searches start from, as `RootFnOutput`; values as the evaluator's."""
 
     def root_fn(params: Params, key: jax.Array, states: State) -> RootFnOutput:
-        logits, value = evaluator(params, key, states)
+        logits, value, *_ = evaluator(params, key, states)
+        _check_values(env, value)
+        over = jax.vmap(env.is_over)(states)
         return RootFnOutput(
             prior_logits=masked_logits(logits, jax.vmap(env.legal_actions)(states)),
-            value=jnp.where(jax.vmap(env.is_over)(states), 0.0, value),
+            value=jnp.where(over if value.ndim == 1 else over[:, None], 0.0, value),
             embedding=states,
         )
 
@@ -83,18 +106,16 @@ def masked_logits(logits: jax.Array, legal: jax.Array) -> jax.Array:
     return jnp.where(legal, logits, jnp.finfo(jnp.float32).min)
 
 
-def of_player(rewards: jax.Array, player: jax.Array) -> jax.Array:
-    """`rewards[b, player[b]]`; a select, because a gather of one of two costs more."""
-    if rewards.shape[-1] == 1:
-        return rewards[:, 0]
-    return jnp.where(player == 0, rewards[:, 0], rewards[:, 1])
+def _by_mover(played: jax.Array, mover: jax.Array) -> jax.Array:
+    """Sets of actions `[B, P, A]` with the mover's first."""
+    return played if played.shape[1] == 1 else jnp.where((mover == 0)[:, None, None], played, played[:, ::-1])
 
 
-def _check(env: Environment, discount: float) -> None:
-    if env.num_players not in (1, 2):
+def _check_values(env: Environment, value: jax.Array) -> None:
+    count = env.num_players
+    if value.shape[1:] != (count,) and (count > 2 or value.ndim != 1):
+        expected = f"[B, {count}]" if count > 2 else f"[B] or [B, {count}]"
         raise ValueError(
-            f"a search runs on games of one or two players, and this one has {env.num_players}; "
-            "give it a one- or two-player view of the game"
+            f"the evaluator returned values of shape {value.shape} for a game of {count} players; expected "
+            f"{expected}, one value per player where the players are more than two"
         )
-    if not 0 < discount <= 1:
-        raise ValueError(f"discount is {discount}; expected more than 0 and at most 1")

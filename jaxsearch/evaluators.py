@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsearch.environment import masked_logits, of_player
+from jaxsearch.environment import masked_logits
+from jaxsearch.players import of_player
 from jaxsearch.random_play import cut_playouts, playouts
 from jaxsearch.types import Environment, Evaluator, Params, State
 
@@ -24,12 +25,13 @@ class ValueFn(Protocol):
 
 
 def uniform(env: Environment) -> Evaluator:
-    """Equal priors and value 0 everywhere: search alone."""
+    """Equal priors and value 0 everywhere, for each player where they are more than two: search alone."""
 
     def evaluate(params: Params, key: jax.Array, states: State) -> tuple[jax.Array, jax.Array]:
         del params, key
         batch = jax.tree.leaves(states)[0].shape[0]
-        return jnp.zeros((batch, env.num_actions)), jnp.zeros((batch,))
+        each = (env.num_players,) if env.num_players > 2 else ()
+        return jnp.zeros((batch, env.num_actions)), jnp.zeros((batch, *each))
 
     return evaluate
 
@@ -41,7 +43,8 @@ def mixture(evaluator: Evaluator, other: Evaluator, *, weight: float = 0.5) -> E
 
     Args:
         evaluator: gives priors and values.
-        other: gives values, such as `playouts(game)`.
+        other: gives values, such as `playouts(game)`. Moves that it reports (`playouts(moves=True)`) are
+            passed on.
         weight: of the other's value, 0 to 1.
 
     Raises:
@@ -52,13 +55,13 @@ def mixture(evaluator: Evaluator, other: Evaluator, *, weight: float = 0.5) -> E
     if not 0 <= weight <= 1:
         raise ValueError(f"weight is {weight}; expected 0 to 1")
 
-    def evaluate(params: Params, key: jax.Array, states: State) -> tuple[jax.Array, jax.Array]:
+    def evaluate(params: Params, key: jax.Array, states: State) -> tuple[jax.Array, ...]:
         key, other_key = jax.random.split(key)
-        logits, value = evaluator(params, key, states)
-        _, other_value = other(params, other_key, states)
+        logits, value, *_ = evaluator(params, key, states)
+        _, other_value, *played = other(params, other_key, states)
         # In float32 whatever a network computes in.
         value, other_value = value.astype(jnp.float32), other_value.astype(jnp.float32)
-        return logits, (1.0 - weight) * value + weight * other_value
+        return logits, (1.0 - weight) * value + weight * other_value, *played
 
     return evaluate
 
@@ -85,7 +88,7 @@ def successor_values(
         discount: per ply, as in the search.
 
     Raises:
-        ValueError: a temperature of 0 or less, or an unknown `value`.
+        ValueError: more than two players, a temperature of 0 or less, or an unknown `value`.
 
     Example:
         >>> import games_jax, jax, jaxsearch
@@ -96,6 +99,10 @@ def successor_values(
         >>> int(logits.argmax())  # three in a row
         2
     """
+    if env.num_players > 2:
+        raise ValueError(
+            f"successor_values is for games of one or two players, and this one has {env.num_players}"
+        )
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature}; expected more than 0")
     if value not in ("state", "best"):

@@ -11,6 +11,7 @@ import numpy as np
 from jaxsearch import rows, selection
 from jaxsearch.environment import make_recurrent_fn
 from jaxsearch.evaluators import playouts as playout_evaluator
+from jaxsearch.players import of_player
 from jaxsearch.types import Environment, Evaluator, Params, Search, SearchOutput, State
 
 __all__ = ["flat_monte_carlo"]
@@ -80,8 +81,11 @@ def flat_monte_carlo(
 
     def returns(params: Params, key: jax.Array, states: State, actions: jax.Array) -> jax.Array:
         """What each action `[L]` brought its mover."""
-        step, _ = recurrent_fn(params, key, actions, states)
-        return step.reward + step.discount * step.value
+        step, *_ = recurrent_fn(params, key, actions, states)
+        if step.value.ndim == 1:
+            return step.reward + step.discount * step.value
+        each = step.reward + step.discount[:, None] * step.value
+        return of_player(each, jax.vmap(game.current_player)(states))
 
     def equal(
         params: Params, order_key: jax.Array, key: jax.Array, states: State, legal: jax.Array

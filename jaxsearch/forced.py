@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxsearch import rows
 from jaxsearch.arithmetic import sqrt
 from jaxsearch.steps import RootRule, Rule
-from jaxsearch.tree import Tree, make_row
+from jaxsearch.tree import Tree
 
 __all__ = ["force_playouts", "pruned_visits"]
 
@@ -43,7 +43,7 @@ def pruned_visits(tree: Tree, rule: Rule, *, k: float = 2.0) -> jax.Array:
     visited one's, and single visits that remain are dropped. `rule` must be one whose score falls as an
     action's own visits grow, such as `selection.puct`.
     """
-    row = make_row(tree.rows[: tree.num_trees], unrolled=False)
+    row = tree.root_rows(unrolled=False)
     visits = row.visits
     best = jnp.argmax(visits, axis=-1, keepdims=True)
     is_best = jnp.arange(row.num_actions)[None] == best

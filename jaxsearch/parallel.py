@@ -18,7 +18,7 @@ from jaxsearch import rows, steps
 from jaxsearch.halving import considered_visits
 from jaxsearch.search import check, plant
 from jaxsearch.steps import Choice, Cursor, Rule
-from jaxsearch.tree import Tree, ended, make_row
+from jaxsearch.tree import Tree, ended
 from jaxsearch.types import Params, RecurrentFn, RootFnOutput
 
 __all__ = ["RootScores", "phase_parallel_search", "virtual_loss_search"]
@@ -40,6 +40,8 @@ def virtual_loss_search(
     invalid_actions: jax.Array | None = None,
     max_depth: int | None = None,
     random_ties: bool = True,
+    movers: jax.Array | None = None,
+    memory_limit: int | None = None,
 ) -> Tree:
     """Searches B trees, `leaves` simulations of each at a time, kept apart by virtual losses.
 
@@ -50,15 +52,17 @@ def virtual_loss_search(
     Args:
         leaves: K; must divide `num_simulations`.
         virtual_loss: subtracted from each value sum on the path, 0 or more.
-        params, key, root, recurrent_fn, num_simulations, rule, invalid_actions, max_depth, random_ties: as in
-            `search.search`; `recurrent_fn` gets `K * B` leaves, tree `b`'s at `k * B + b`.
+        params, key, root, recurrent_fn, num_simulations, rule, invalid_actions, max_depth, random_ties,
+            movers, memory_limit: as in `search.search`; `recurrent_fn` gets `K * B` leaves, tree `b`'s at
+            `k * B + b`.
 
     Raises:
         ValueError: as `search.search`, or `leaves` does not divide the simulations, or a negative loss.
+        MemoryError: as `search.search`.
 
     Reference: Chaslot, Winands and van den Herik (2008), Parallel Monte-Carlo Tree Search.
     """
-    check(root, num_simulations, invalid_actions, max_depth)
+    check(root, num_simulations, invalid_actions, max_depth, movers=movers)
     if leaves < 1 or num_simulations % leaves:
         raise ValueError(f"leaves is {leaves}; expected a divisor of the {num_simulations} simulations")
     if virtual_loss < 0:
@@ -66,7 +70,14 @@ def virtual_loss_search(
     max_depth = num_simulations if max_depth is None else min(max_depth, num_simulations)
     limit = max_depth if max_depth < num_simulations else None
     tie_key, key = jax.random.split(key)
-    tree = plant(tie_key if random_ties else None, root, num_simulations, invalid_actions)
+    tree = plant(
+        tie_key if random_ties else None,
+        root,
+        num_simulations,
+        invalid_actions,
+        movers=movers,
+        memory_limit=memory_limit,
+    )
     b, lanes = tree.num_trees, leaves * tree.num_trees
     choose = Choice(tree.tie_seeds, rule)
     roots = jnp.arange(b, dtype=jnp.int32)
@@ -82,7 +93,7 @@ def virtual_loss_search(
             edge = ended(cursor.at)
             # Only the edges are wanted of this backup: what each of them brought for now is a loss.
             passed, count, _ = steps.back_up(
-                tree, passed, cursor, jnp.zeros((b,)), steps.length_of(tree, edge)
+                tree, passed, cursor, jnp.zeros(root.value.shape), steps.length_of(tree, edge)
             )
             losses = steps.Passed(passed.edges, jnp.full_like(passed.returns, -virtual_loss))
             tree = steps.update(tree, losses, count, choose, lanes=lanes)
@@ -111,7 +122,7 @@ def virtual_loss_search(
         return tree, paths, passed
 
     tree = choose.at_root(tree, jnp.int32(0))
-    carry = (tree, *steps.make_room(lanes, max_depth))
+    carry = (tree, *steps.make_room(tree, lanes, max_depth))
     return jax.lax.fori_loop(0, num_simulations // leaves, step, carry)[0]
 
 
@@ -163,7 +174,7 @@ def phase_parallel_search(
 
     def one_round(lanes: int, state: tuple) -> tuple:
         t, (tree, path, passed) = state
-        scores = root_scores(make_row(tree.rows[:b], unrolled=False), visits[t].astype(jnp.float32)[:, None])
+        scores = root_scores(tree.root_rows(unrolled=False), visits[t].astype(jnp.float32)[:, None])
         best, action = jax.lax.top_k(jnp.where(tree.rows[:b, 2 * a : 3 * a] > 0, scores, -jnp.inf), lanes)
         on = (jnp.arange(lanes)[None] < widths[t][:, None]) & (best > -jnp.inf)
         on, action = on.T.reshape(-1), action.T.reshape(-1).astype(jnp.int32)
@@ -187,7 +198,7 @@ def phase_parallel_search(
         def unfinished(state: tuple, end: int = end) -> jax.Array:
             return (state[0] < end) & (state[0] < last)
 
-        carry = (tree, *steps.make_room(lanes * b, max_depth))
+        carry = (tree, *steps.make_room(tree, lanes * b, max_depth))
         t, (tree, *_) = jax.lax.while_loop(unfinished, functools.partial(one_round, lanes), (t, carry))
     return tree
 

@@ -18,7 +18,7 @@ from jaxsearch.parallel import phase_parallel_search
 from jaxsearch.priors import mask_invalid
 from jaxsearch.rows import Row
 from jaxsearch.search import search
-from jaxsearch.tree import Tree, make_row
+from jaxsearch.tree import Tree
 from jaxsearch.types import Params, PolicyOutput, RecurrentFn, RootFnOutput
 
 __all__ = [
@@ -257,11 +257,15 @@ def _wants_drop_in(compat: Literal["mctx"] | None, qtransform: object, loop_fn: 
 def sample_visits(key: jax.Array, visits: jax.Array, temperature: float | jax.Array) -> jax.Array:
     """An action int32 `[B]` drawn in proportion to `visits ** (1 / temperature)`; 0 takes the most visited.
 
+    `visits` are counts, or any weights of 0 or more.
+
     `temperature` is a number or `[B]`. Equally visited actions are equally likely at temperature 0 too, and
     action 0 stands for a row without visits.
     """
     temperature = jnp.broadcast_to(jnp.asarray(temperature, jnp.float32), visits.shape[:1])[:, None]
-    log_visits = jnp.log(jnp.maximum(visits, 1).astype(jnp.float32)) / jnp.maximum(temperature, 1e-6)
+    log_visits = jnp.log(jnp.where(visits > 0, visits, 1).astype(jnp.float32)) / jnp.maximum(
+        temperature, 1e-6
+    )
     most = visits == jnp.max(visits, axis=-1, keepdims=True)
     logits = jnp.where(temperature > 0, log_visits, jnp.where(most, 0.0, -jnp.inf))
     return jax.random.categorical(key, jnp.where(visits > 0, logits, -jnp.inf)).astype(jnp.int32)
@@ -269,4 +273,4 @@ def sample_visits(key: jax.Array, visits: jax.Array, temperature: float | jax.Ar
 
 def root_row(tree: Tree) -> Row:
     """The roots' row as arrays `[B, A]`, for rules applied after the search."""
-    return make_row(tree.rows[: tree.num_trees], unrolled=False)
+    return tree.root_rows(unrolled=False)

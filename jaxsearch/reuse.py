@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxsearch.players import Players
 from jaxsearch.solver import UNKNOWN
 from jaxsearch.tree import NO_NODE, Tree, ended, node_number
 
@@ -22,9 +23,9 @@ __all__ = ["reroot"]
 def reroot(tree: Tree, action: jax.Array, *, capacity: int | None = None) -> Tree:
     """The trees below the roots' `action`.
 
-    Statistics, children, depths, proofs and states of the nodes kept are those of the old subtree. Where more
-    than `capacity` nodes lie below the action, the newest are dropped: the edges to them keep their
-    statistics, and a later visit makes their nodes anew. Costs O(N).
+    Statistics (all-moves-as-first ones too), children, depths, proofs and states of the nodes kept are those
+    of the old subtree. Where more than `capacity` nodes lie below the action, the newest are dropped: the
+    edges to them keep their statistics, and a later visit makes their nodes anew. Costs O(N).
 
     Args:
         tree: of a finished search.
@@ -74,10 +75,15 @@ def reroot(tree: Tree, action: jax.Array, *, capacity: int | None = None) -> Tre
         choice=moved(tree.choice),
         depths=moved(depths),
         taken=moved(taken, NO_NODE),
+        # Where the roots' states alone are kept, the new roots' come with the search that goes on.
         states={
             name: moved(table.reshape(n * b, -1)).reshape(capacity, b, -1)
             for name, table in tree.states.items()
-        },
+        }
+        if tree.keeps_states
+        else tree.states,
+        amaf=None if tree.amaf is None else moved(tree.amaf),
+        players=None if tree.players is None else Players(*map(moved, tree.players)),
         proofs=None if tree.proofs is None else moved(tree.proofs.reshape(-1, a), UNKNOWN).reshape(-1),
     )
 

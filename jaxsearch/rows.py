@@ -20,13 +20,13 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["UNROLL", "PerAction", "Row", "argmax", "tie_codes"]
+__all__ = ["UNROLL", "Amaf", "PerAction", "Row", "argmax", "tie_codes"]
 
 UNROLL = 16
 """Up to so many actions, rows are unrolled."""
@@ -35,6 +35,19 @@ _NO_CODE = 2.0**24
 
 PerAction = Any
 """One number per action: a tuple of A arrays `[R]`, or an array `[R, A]`."""
+
+
+class Amaf(NamedTuple):
+    """All-moves-as-first statistics of R nodes, in the layout of their rows.
+
+    Attributes:
+        visits: per action, how many simulations through the node played it there, or later for the same
+            player.
+        value_sums: per action, the sum of these simulations' returns, for the node's mover.
+    """
+
+    visits: PerAction
+    value_sums: PerAction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +61,7 @@ class Row:
         value: per node, the evaluator's value of it, for its mover.
         total_visits: per node, the sum of `visits`.
         total_value: per node, the sum of `value_sums`.
+        amaf: what was played later; None in searches that do not keep it.
     """
 
     visits: PerAction
@@ -56,6 +70,7 @@ class Row:
     value: jax.Array
     total_visits: jax.Array
     total_value: jax.Array
+    amaf: Amaf | None = None
 
     @property
     def unrolled(self) -> bool:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxsearch import solver, steps
+from jaxsearch import footprint, solver, steps
+from jaxsearch.players import Players, of_player
 from jaxsearch.priors import mask_invalid, prior_probabilities
+from jaxsearch.replay import StepFn, leaf_states
 from jaxsearch.steps import Choice, Cursor, Passed, RootRule, Rule
 from jaxsearch.storage import Packer
 from jaxsearch.tree import EXTRA_COLUMNS, NO_NODE, Tree, ended, first_rows
@@ -44,6 +46,10 @@ def search(
     stop: Stop | None = None,
     prove: bool = False,
     start: Tree | None = None,
+    amaf: bool = False,
+    movers: jax.Array | None = None,
+    replay: StepFn | None = None,
+    memory_limit: int | None = None,
 ) -> Tree:
     """Searches B trees in one program.
 
@@ -66,22 +72,43 @@ def search(
         prove: back up proven results, see `solver.py`. A tree whose root is proven stops.
         start: go on with these trees, from `reuse.reroot`, instead of planting new ones. Priors, values and
             states of their roots are `root`'s all the same.
+        amaf: keep all-moves-as-first statistics for `rule`, see `amaf.py`. Moves played in the tree count,
+            and those that `recurrent_fn` reports (`types.StepDetails`).
+        movers: int32 `[B]`, who moves at the roots where values are given for each player, `root.value` and
+            those of `recurrent_fn` being `[B, P]`: see `players.py`.
+        replay: one move of the game, `(states, actions) -> states`. With it only the roots' states are kept,
+            and leaves' are worked out by replaying their paths: less memory, the same tree (`replay.py`).
+        memory_limit: bytes that the trees may take; by default what the devices have.
 
     Returns:
         The finished tree; `tree.summary()` has the root's statistics.
 
     Raises:
         ValueError: a number of simulations outside 1..2^24, a tree too large for 32-bit indices, inputs whose
-            shapes do not agree, or a state that differs in kind from the roots'.
+            shapes do not agree, a state that differs in kind from the roots', or `amaf` with a `root_rule`.
+        MemoryError: the trees would take more than there is, or than `memory_limit`.
     """
+    if amaf and root_rule is not None:
+        raise ValueError("amaf goes with no root_rule: all-moves-as-first statistics of roots need the rule")
     kept = 1 if start is None else start.num_nodes
-    check(root, num_simulations, invalid_actions, max_depth, kept=kept)
+    check(root, num_simulations, invalid_actions, max_depth, kept=kept, movers=movers)
+    if movers is not None and (amaf or prove):
+        raise ValueError("values for each player go with neither amaf nor prove, which are for two players")
     deepest = kept - 1 + num_simulations
     max_depth = deepest if max_depth is None else min(max_depth, deepest)
     limit = max_depth if max_depth < deepest else None
     tie_key, key = jax.random.split(key)
     tree = plant(
-        tie_key if random_ties else None, root, num_simulations, invalid_actions, prove=prove, start=start
+        tie_key if random_ties else None,
+        root,
+        num_simulations,
+        invalid_actions,
+        prove=prove,
+        start=start,
+        amaf=amaf,
+        movers=movers,
+        keep_states=replay is None,
+        memory_limit=memory_limit,
     )
     b = tree.num_trees
     choose = Choice(tree.tie_seeds, rule, root_rule)
@@ -95,8 +122,9 @@ def search(
         cursor = steps.descend(tree, Cursor(start, jnp.int32(0), path), limit)
         edge = ended(cursor.at)
         simulation_key = jax.random.fold_in(key, simulation)
+        leaves = None if replay is None else leaf_states(replay, tree, cursor, edge)
         tree, new = steps.expand(
-            params, simulation_key, tree, recurrent_fn, edge, kept + simulation, choose, on
+            params, simulation_key, tree, recurrent_fn, edge, kept + simulation, choose, on, leaves
         )
         if on is not None:
             new = new._replace(length=jnp.where(on, new.length, 0))
@@ -104,7 +132,9 @@ def search(
             tree, new = solver.prove(tree, cursor, new)
         # Where the root has a rule of its own, it is not among the nodes treated alike.
         first = 0 if root_rule is None else 1
-        passed, count, returns = steps.back_up(tree, passed, cursor, new.returns, new.length, first=first)
+        passed, count, returns = steps.back_up(
+            tree, passed, cursor, new.returns, new.length, first=first, played=new.played
+        )
         tree = steps.update(tree, passed, count, choose, lanes=b)
         if root_rule is not None:
             here = roots if on is None else jnp.where(on, roots, tree.choice.size)
@@ -113,7 +143,7 @@ def search(
         return tree, cursor.path, passed
 
     tree = choose.at_root(tree, jnp.int32(0))
-    carry = (tree, *steps.make_room(b, max_depth))
+    carry = (tree, *steps.make_room(tree, b, max_depth))
     if stop is None:
         return jax.lax.fori_loop(0, num_simulations, lambda i, carry: simulate(i, carry, None), carry)[0]
 
@@ -137,12 +167,34 @@ def plant(
     *,
     prove: bool = False,
     start: Tree | None = None,
+    amaf: bool = False,
+    movers: jax.Array | None = None,
+    keep_states: bool = True,
+    memory_limit: int | None = None,
 ) -> Tree:
     """Trees with nothing but their roots, or the trees `start`, and room for the simulations' nodes."""
     b, a = root.prior_logits.shape
     priors = prior_probabilities(mask_invalid(root.prior_logits, invalid_actions))
     packer = Packer.of(root.embedding)
+    nodes = num_simulations + (1 if start is None else start.num_nodes)
+    needed = footprint.of_trees(
+        packer,
+        trees=b,
+        nodes=nodes,
+        num_actions=a,
+        amaf=amaf,
+        prove=prove,
+        players=0 if movers is None else root.value.shape[1],
+        keep_states=keep_states,
+    )
+    footprint.check(
+        needed.total, memory_limit, trees=b, nodes=nodes, states="keep" if keep_states else "replay"
+    )
     value = root.value.astype(jnp.float32)
+    seats = None
+    if movers is not None:
+        seats = Players(movers.astype(jnp.int32), jnp.zeros_like(value))
+        value = of_player(value, seats.movers)
     if start is None:
         tree = Tree(
             rows=first_rows(priors, value, jnp.zeros_like(value), jnp.ones_like(value)),
@@ -151,6 +203,8 @@ def plant(
             depths=jnp.zeros((b,), jnp.int32),
             taken=jnp.full((b,), NO_NODE, jnp.int32),
             states={name: part[None] for name, part in packer.pack(root.embedding).items()},
+            amaf=jnp.zeros((b, 2 * a), jnp.float32) if amaf else None,
+            players=seats,
             proofs=jnp.full((b * a,), solver.UNKNOWN, jnp.int32) if prove else None,
             tie_seeds=None,
             num_trees=b,
@@ -158,36 +212,69 @@ def plant(
             packer=packer,
         )
     else:
-        _check_start(start, b, a, packer, prove=prove)
+        wanted = _Kept(proofs=prove, amaf=amaf, movers=movers is not None, states=keep_states)
+        _check_start(start, b, a, packer, wanted)
         if start.proofs is not None:
             priors = jnp.where(solver.is_lost(start.proofs[: b * a].reshape(b, a)), 0.0, priors)
+        if seats is not None:
+            assert start.players is not None
+            seats = start.players._replace(movers=start.players.movers.at[:b].set(seats.movers))
         tree = dataclasses.replace(
             start,
+            players=seats,
             rows=start.rows.at[:b, 2 * a : 3 * a].set(priors).at[:b, 3 * a].set(value),
             states={
                 name: start.states[name].at[0].set(part) for name, part in packer.pack(root.embedding).items()
             },
         )
 
-    def with_room(table: jax.Array, each: int, empty: Any = 0) -> jax.Array:
+    tree = _with_room(tree, num_simulations, fresh=start is None, keep_states=keep_states)
+    seeds = key if key is None else jax.random.bits(key, (b,), jnp.uint32)
+    return dataclasses.replace(tree, tie_seeds=seeds)
+
+
+def _with_room(tree: Tree, num_simulations: int, *, fresh: bool, keep_states: bool) -> Tree:
+    """The trees with room for the nodes of the simulations; `fresh` ones hold nothing but their roots."""
+    b, a = tree.num_trees, tree.num_actions
+
+    def longer(table: jax.Array, each: int = b) -> jax.Array:
         """The table with `each` more entries per simulation."""
-        room = jnp.full((table.shape[0] + num_simulations * each, *table.shape[1:]), empty, table.dtype)
+        room = jnp.zeros((table.shape[0] + num_simulations * each, *table.shape[1:]), table.dtype)
         return room.at[: table.shape[0]].set(table)
 
+    def blank(table: jax.Array, each: int = b, empty: Any = 0) -> jax.Array:
+        """The same for a table that has nothing but `empty` in fresh trees."""
+        room = jnp.full((table.shape[0] + num_simulations * each, *table.shape[1:]), empty, table.dtype)
+        # Not written into: XLA would work out the result as it compiles, in seconds for large trees.
+        return room if fresh else room.at[: table.shape[0]].set(table)
+
+    states = tree.states
+    if keep_states:
+        states = {name: longer(table, 1) for name, table in tree.states.items()}
     return dataclasses.replace(
         tree,
-        rows=with_room(tree.rows, b),
-        children=with_room(tree.children, b * a, NO_NODE),
-        choice=with_room(tree.choice, b),
-        depths=with_room(tree.depths, b),
-        taken=with_room(tree.taken, b, NO_NODE),
-        states={name: with_room(table, 1) for name, table in tree.states.items()},
-        proofs=None if tree.proofs is None else with_room(tree.proofs, b * a, solver.UNKNOWN),
-        tie_seeds=key if key is None else jax.random.bits(key, (b,), jnp.uint32),
+        rows=longer(tree.rows),
+        children=blank(tree.children, b * a, NO_NODE),
+        choice=blank(tree.choice),
+        depths=blank(tree.depths),
+        taken=blank(tree.taken, b, NO_NODE),
+        states=states,
+        amaf=None if tree.amaf is None else blank(tree.amaf),
+        players=None if tree.players is None else Players(*map(longer, tree.players)),
+        proofs=None if tree.proofs is None else blank(tree.proofs, b * a, solver.UNKNOWN),
     )
 
 
-def _check_start(start: Tree, b: int, a: int, packer: Packer, *, prove: bool) -> None:
+class _Kept(NamedTuple):
+    """What trees keep beside their rows."""
+
+    proofs: bool
+    amaf: bool
+    movers: bool
+    states: bool
+
+
+def _check_start(start: Tree, b: int, a: int, packer: Packer, wanted: _Kept) -> None:
     if (start.num_trees, start.num_actions) != (b, a):
         raise ValueError(
             f"start holds {start.num_trees} trees of {start.num_actions} actions; expected {b} of {a}, root's"
@@ -196,10 +283,16 @@ def _check_start(start: Tree, b: int, a: int, packer: Packer, *, prove: bool) ->
         raise ValueError(
             f"start holds states of {start.packer.describe()}; expected root.embedding's, {packer.describe()}"
         )
-    if (start.proofs is not None) != prove:
-        raise ValueError(
-            "start and this search must agree on prove: proofs cannot be added or dropped midway"
-        )
+    had = _Kept(
+        start.proofs is not None, start.amaf is not None, start.players is not None, start.keeps_states
+    )
+    for name, has, wants in zip(_Kept._fields, had, wanted, strict=True):
+        if has != wants:
+            what = f"{name}, and this search none" if has else f"no {name}, and this search some"
+            raise ValueError(
+                f"start keeps {what}; expected a tree of the same options: what trees keep cannot be added "
+                "or dropped midway"
+            )
 
 
 def check(
@@ -209,13 +302,18 @@ def check(
     max_depth: int | None,
     *,
     kept: int = 1,
+    movers: jax.Array | None = None,
 ) -> None:
     """Raises ValueError where a search's arguments do not agree."""
     if root.prior_logits.ndim != 2:
         raise ValueError(f"root.prior_logits has shape {root.prior_logits.shape}; expected [B, A]")
     b, a = root.prior_logits.shape[:2]
-    if root.value.shape != (b,):
-        raise ValueError(f"root.value has shape {root.value.shape}; expected ({b},) as in prior_logits")
+    if movers is None and root.value.shape != (b,):
+        raise ValueError(f"root.value has shape {root.value.shape}; expected ({b},), or ({b}, P) with movers")
+    if movers is not None and (movers.shape != (b,) or root.value.ndim != 2 or len(root.value) != b):
+        raise ValueError(
+            f"movers has shape {movers.shape} and root.value {root.value.shape}; expected ({b},) and ({b}, P)"
+        )
     for leaf in jax.tree.leaves(root.embedding):
         if leaf.shape[:1] != (b,):
             raise ValueError(

@@ -6,34 +6,18 @@ program. Players, self-play and analysis all use these.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
+from typing import Literal
 
 import jax
-import jax.numpy as jnp
 
-from jaxsearch import policies, selection, stopping
+from jaxsearch import policies, selection
 from jaxsearch.environment import make_recurrent_fn, make_root_fn
 from jaxsearch.evaluators import playouts as playout_evaluator
-from jaxsearch.forced import force_playouts, pruned_visits
 from jaxsearch.noise import add_dirichlet
-from jaxsearch.parallel import virtual_loss_search
-from jaxsearch.search import Rule, search
 from jaxsearch.selection import FirstPlay
-from jaxsearch.solver import root_proof
-from jaxsearch.tree import Tree
-from jaxsearch.types import (
-    Environment,
-    Evaluator,
-    Params,
-    RecurrentFn,
-    RootFnOutput,
-    Search,
-    SearchOutput,
-    State,
-)
+from jaxsearch.types import Environment, Evaluator, Params, Search, SearchOutput, State
+from jaxsearch.visit_search import Settings, output_of, visit_search
 
 __all__ = ["gumbel", "puct", "uct"]
 
@@ -59,6 +43,8 @@ def puct(
     leaves: int = 1,
     virtual_loss: float = 1.0,
     keep_tree: bool = False,
+    states: Literal["keep", "replay"] = "keep",
+    memory_limit: int | None = None,
 ) -> Search:
     """AlphaZero's search: PUCT on plain values, Dirichlet noise on the root's legal actions if asked for.
 
@@ -81,6 +67,9 @@ def puct(
             changes a simulation (solver, stop_early, forced playouts, budgets).
         virtual_loss: keeps the leaves apart, see `parallel.virtual_loss_search`.
         keep_tree: return the tree as well.
+        states: "replay" keeps no states in the nodes but replays the moves from the root: less memory, the
+            same answers. It pays where states are large and steps cheap, see `docs/tree.md`.
+        memory_limit: bytes that the trees may take (see `memory`); by default what the devices have.
 
     Example:
         >>> import games_jax, jax, jaxsearch
@@ -100,10 +89,10 @@ def puct(
         first_play_reduction=first_play_reduction,
     )
     noise = functools.partial(add_dirichlet, alpha=dirichlet_alpha, fraction=dirichlet_fraction)
-    return _visit_search(
+    return visit_search(
         game,
         evaluator,
-        _Settings(
+        Settings(
             rule,
             simulations=simulations,
             noise=noise if dirichlet_fraction else None,
@@ -117,6 +106,8 @@ def puct(
             leaves=leaves,
             virtual_loss=virtual_loss,
             keep_tree=keep_tree,
+            states=states,
+            memory_limit=memory_limit,
         ),
     )
 
@@ -136,6 +127,8 @@ def uct(
     leaves: int = 1,
     virtual_loss: float = 1.0,
     keep_tree: bool = False,
+    states: Literal["keep", "replay"] = "keep",
+    memory_limit: int | None = None,
 ) -> Search:
     """UCT with random playouts: a player that needs no training.
 
@@ -145,14 +138,15 @@ def uct(
         c: exploration on the textbook's scale, see `selection.uct`.
         playouts: random games per leaf.
         evaluator: judges leaves instead of random playouts.
-        temperature, max_depth, discount, solver, stop_early, leaves, virtual_loss, keep_tree: as in `puct`.
+        temperature, max_depth, discount, solver, stop_early, leaves, virtual_loss, keep_tree, states,
+            memory_limit: as in `puct`.
 
     Reference: Kocsis and Szepesvari (2006).
     """
-    return _visit_search(
+    return visit_search(
         game,
         evaluator or playout_evaluator(game, k=playouts),
-        _Settings(
+        Settings(
             functools.partial(selection.uct, c=c),
             simulations=simulations,
             temperature=temperature,
@@ -163,6 +157,8 @@ def uct(
             leaves=leaves,
             virtual_loss=virtual_loss,
             keep_tree=keep_tree,
+            states=states,
+            memory_limit=memory_limit,
         ),
     )
 
@@ -187,6 +183,11 @@ def gumbel(
     Arguments as in `puct` and `policies.gumbel_muzero_policy`; `parallel` searches all candidates of a round
     at once. Reference: Danihelka et al. (2022).
     """
+    if game.num_players > 2:
+        raise ValueError(
+            f"gumbel searches games of one or two players, and this one has {game.num_players}; puct and uct "
+            "take more"
+        )
     recurrent_fn = make_recurrent_fn(game, evaluator, discount=discount)
     root_fn = make_root_fn(game, evaluator)
 
@@ -208,155 +209,6 @@ def gumbel(
             rescale_values=rescale_values,
             parallel=parallel,
         )
-        return _output(out.action, out.search_tree, legal, out.action_weights, keep_tree)
+        return output_of(out.action, out.search_tree, legal, out.action_weights, keep_tree)
 
     return run
-
-
-@dataclasses.dataclass(frozen=True)
-class _Settings:
-    """What `puct` and `uct` have in common; see `puct`."""
-
-    rule: Rule
-    _: dataclasses.KW_ONLY
-    simulations: int
-    temperature: float
-    max_depth: int | None
-    discount: float
-    solver: bool
-    stop_early: bool
-    leaves: int
-    virtual_loss: float
-    keep_tree: bool
-    noise: Callable[..., jax.Array] | None = None
-    root_temperature: float = 1.0
-    forced_playouts: float = 0.0
-
-    def __post_init__(self):
-        if self.root_temperature <= 0:
-            raise ValueError(f"root_temperature is {self.root_temperature}; expected more than 0")
-        if self.stop_early and self.temperature > 0:
-            raise ValueError(
-                f"stop_early is for players that take the most visited action, and temperature is "
-                f"{self.temperature}; expected 0"
-            )
-        if self.leaves > 1 and (self.solver or self.stop_early or self.forced_playouts):
-            raise ValueError(
-                f"leaves is {self.leaves}, which goes with no solver, stop_early or forced_playouts yet"
-            )
-
-
-def _visit_search(game: Environment, evaluator: Evaluator, settings: _Settings) -> Search:
-    """A search that plays, and teaches, by its visit counts."""
-    recurrent_fn = make_recurrent_fn(game, evaluator, discount=settings.discount)
-    root_fn = make_root_fn(game, evaluator)
-
-    def run(
-        key: jax.Array,
-        states: State,
-        params: Params = None,
-        *,
-        budgets: jax.Array | None = None,
-        tree: Tree | None = None,
-    ) -> SearchOutput:
-        root_key, noise_key, search_key, action_key = jax.random.split(key, 4)
-        legal = jax.vmap(game.legal_actions)(states)
-        root = root_fn(params, root_key, states)
-        logits = root.prior_logits
-        if settings.root_temperature != 1.0:
-            logits = jnp.where(legal, logits / settings.root_temperature, logits)
-        if settings.noise is not None:
-            logits = settings.noise(noise_key, logits, legal=legal)
-        grown = _grow(
-            settings, params, search_key, root.replace(prior_logits=logits), recurrent_fn, budgets, tree
-        )
-        return _judge(settings, action_key, grown, legal)
-
-    return run
-
-
-def _grow(
-    settings: _Settings,
-    params: Params,
-    key: jax.Array,
-    root: RootFnOutput,
-    recurrent_fn: RecurrentFn,
-    budgets: jax.Array | None,
-    start: Tree | None,
-) -> Tree:
-    common: dict[str, Any] = {
-        "root": root,
-        "recurrent_fn": recurrent_fn,
-        "num_simulations": settings.simulations,
-        "rule": settings.rule,
-        "max_depth": settings.max_depth,
-    }
-    if settings.leaves > 1:
-        if budgets is not None or start is not None:
-            raise ValueError(
-                f"leaves is {settings.leaves}, which goes with no budgets and no tree to go on with"
-            )
-        return virtual_loss_search(
-            params, key, leaves=settings.leaves, virtual_loss=settings.virtual_loss, **common
-        )
-    stops = [] if budgets is None else [stopping.at_budget(budgets)]
-    if settings.stop_early:
-        stops.append(stopping.when_decided(settings.simulations, budgets))
-    forced = settings.forced_playouts
-    return search(
-        params,
-        key,
-        root_rule=force_playouts(settings.rule, k=forced) if forced else None,
-        stop=stopping.any_of(*stops) if stops else None,
-        prove=settings.solver,
-        start=start,
-        **common,
-    )
-
-
-def _judge(settings: _Settings, key: jax.Array, tree: Tree, legal: jax.Array) -> SearchOutput:
-    """The move, the target and the value that a finished tree stands for."""
-    visits = jnp.where(legal, tree.rows[: tree.num_trees, : tree.num_actions], 0.0)
-    if settings.forced_playouts:
-        pruned = pruned_visits(tree, settings.rule, k=settings.forced_playouts)
-        weights = _shares(jnp.where(legal, pruned, 0.0))
-    else:
-        weights = _shares(visits)
-    if not settings.solver:
-        return _output(
-            policies.sample_visits(key, visits, settings.temperature),
-            tree,
-            legal,
-            weights,
-            settings.keep_tree,
-        )
-    proof = root_proof(tree)
-    # Moves proven to lose are neither played nor taught while there is another.
-    hopeful = jnp.where(proof.lost, 0.0, visits)
-    hopeful = jnp.where(jnp.any(hopeful > 0, axis=-1, keepdims=True), hopeful, visits)
-    playable = jnp.where(proof.proven[:, None], proof.best.astype(jnp.float32), hopeful)
-    taught = jnp.where(
-        proof.proven[:, None] | jnp.any(proof.lost, -1, keepdims=True), _shares(playable), weights
-    )
-    action = policies.sample_visits(key, playable, settings.temperature)
-    out = _output(action, tree, legal, taught, settings.keep_tree)
-    return out._replace(value=jnp.where(proof.proven, proof.value, out.value))
-
-
-def _shares(visits: jax.Array) -> jax.Array:
-    return visits / jnp.maximum(jnp.sum(visits, axis=-1, keepdims=True), 1.0)
-
-
-def _output(
-    action: jax.Array, tree: Tree, legal: jax.Array, weights: jax.Array, keep_tree: bool
-) -> SearchOutput:
-    summary = tree.summary()
-    visits = jnp.where(legal, summary.visit_counts, 0)
-    return SearchOutput(
-        action=action,
-        visits=visits,
-        value=summary.value,
-        weights=jnp.where(legal, weights, 0.0),
-        qvalues=jnp.where(visits > 0, summary.qvalues, summary.value[:, None]),
-        tree=tree if keep_tree else None,
-    )

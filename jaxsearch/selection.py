@@ -7,14 +7,14 @@ like come from `arithmetic.py`, which keeps a rule in one kernel.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 
 from jaxsearch import arithmetic
 from jaxsearch.arithmetic import divide, reciprocal
-from jaxsearch.rows import PerAction, Row
+from jaxsearch.rows import Amaf, PerAction, Row
 
 __all__ = [
     "Amaf",
@@ -117,17 +117,26 @@ def uct(row: Row, *, c: float = 1.0) -> PerAction:
 
 
 def policy_bonus(
-    row: Row, *, weight: float, c: float = 0.05, first_play: FirstPlay = "parent", reduction: float = 0.25
+    row: Row,
+    *,
+    weight: float,
+    c: float = 0.05,
+    c_rave: float = 3000.0,
+    first_play: FirstPlay = "parent",
+    reduction: float = 0.25,
 ) -> PerAction:
     """UCT with a bonus for what a policy prefers, as Expert Iteration searches: `UCT + weight * P / (n + 1)`.
 
     The bonus works before the first visit, so that not every action need be tried: an unvisited action counts
-    what `first_play` says (see `puct`), with the exploration term of one visit.
+    what `first_play` says (see `puct`), with the exploration term of one visit. Where the search keeps
+    all-moves-as-first statistics, UCT is blended with them as in `rave`, and they stand for an unvisited
+    action.
 
     Args:
         row: the nodes.
         weight: of the policy, about the mean number of simulations per root action; 100 in the paper.
         c: exploration of UCT. It and `weight` are on the textbook's scale, as in `uct`.
+        c_rave: see `rave`; not used without all-moves-as-first statistics.
         first_play, reduction: the value of an unvisited action.
 
     Reference: Anthony, Tian and Barber (2017), Thinking Fast and Slow with Deep Learning and Tree Search.
@@ -135,59 +144,57 @@ def policy_bonus(
     log_visits = arithmetic.log(1.0 + row.total_visits)
     q = qvalues(row, _first_play_value(row, first_play, reduction))
 
-    def score(n: jax.Array, q: jax.Array, p: jax.Array) -> jax.Array:
-        explored = c * arithmetic.sqrt(log_visits * reciprocal(jnp.maximum(n, 1.0)))
-        return q + 2.0 * (explored + weight * p * reciprocal(n + 1.0))
+    def explored(n: jax.Array, q: jax.Array) -> jax.Array:
+        return q + 2.0 * c * arithmetic.sqrt(log_visits * reciprocal(jnp.maximum(n, 1.0)))
 
-    return row.each(score, row.visits, q, row.priors)
-
-
-class Amaf(NamedTuple):
-    """All-moves-as-first statistics of R nodes, in the layout of their rows.
-
-    Attributes:
-        visits: per action, how many simulations through the node played it there, or later for the same
-            player.
-        value_sums: per action, the sum of these simulations' returns, for the node's mover.
-    """
-
-    visits: PerAction
-    value_sums: PerAction
+    scores = row.each(explored, row.visits, q)
+    if row.amaf is not None:
+        scores = _blend(row, row.amaf, scores, c=c, c_rave=c_rave)
+    return row.each(
+        lambda s, n, p: s + 2.0 * weight * p * reciprocal(n + 1.0), scores, row.visits, row.priors
+    )
 
 
-def rave(
-    row: Row, amaf: Amaf, *, c: float = 0.25, c_rave: float = 3000.0, per_action: bool = False
-) -> PerAction:
+def rave(row: Row, *, c: float = 0.25, c_rave: float = 3000.0, per_action: bool = False) -> PerAction:
     """UCT blended with what each action was worth when it was played later: `beta RAVE + (1 - beta) UCT`.
 
     `beta = sqrt(c_rave / (3 n + c_rave))` with n the node's visits. Both parts are UCB1 (see `uct`) of their
     own statistics. An action without visits has its RAVE value alone, and one without any is tried first.
 
     Args:
-        row: the nodes.
-        amaf: their all-moves-as-first statistics.
+        row: the nodes, of a search that keeps all-moves-as-first statistics: `search(..., amaf=True)`.
         c: exploration on the textbook's scale.
         c_rave: visits of a node at which beta is 1 / 2.
         per_action: let n be the action's visits, as Gelly and Silver do.
 
+    Raises:
+        ValueError: the search does not keep these statistics.
+
     Reference: Gelly and Silver (2011), Monte-Carlo tree search and rapid action value estimation in computer
     Go.
     """
+    if row.amaf is None:
+        raise ValueError(
+            "rave scores by all-moves-as-first statistics, and this search keeps none: amaf=True"
+        )
+    return _blend(row, row.amaf, uct(row, c=c), c=c, c_rave=c_rave, per_action=per_action)
+
+
+def _blend(
+    row: Row, amaf: Amaf, scores: PerAction, *, c: float, c_rave: float, per_action: bool = False
+) -> PerAction:
+    """`beta RAVE + (1 - beta) score`; of an action not tried RAVE, of one not played later the score."""
+    log_visits = arithmetic.log(jnp.maximum(row.total(amaf.visits), 1.0))
     visits = 1.0 + row.total_visits
-    log_visits = arithmetic.log(visits)
-    log_amaf = arithmetic.log(jnp.maximum(row.total(amaf.visits), 1.0))
 
-    def bound(n: jax.Array, w: jax.Array, log: jax.Array) -> jax.Array:
-        inverse = reciprocal(jnp.maximum(n, 1.0))
-        return w * inverse + 2.0 * c * arithmetic.sqrt(log * inverse)
-
-    def score(n: jax.Array, w: jax.Array, amaf_n: jax.Array, amaf_w: jax.Array) -> jax.Array:
+    def blend(n: jax.Array, amaf_n: jax.Array, amaf_w: jax.Array, score: jax.Array) -> jax.Array:
         beta = arithmetic.sqrt(c_rave * reciprocal(3.0 * (n if per_action else visits) + c_rave))
-        beta = jnp.where(amaf_n > 0, jnp.where(n > 0, beta, 1.0), 0.0)
-        blend = beta * bound(amaf_n, amaf_w, log_amaf) + (1.0 - beta) * bound(n, w, log_visits)
-        return jnp.where((n > 0) | (amaf_n > 0), blend, _UNTRIED)
+        beta = jnp.where(n > 0, beta, 1.0)
+        inverse = reciprocal(jnp.maximum(amaf_n, 1.0))
+        later = amaf_w * inverse + 2.0 * c * arithmetic.sqrt(log_visits * inverse)
+        return jnp.where(amaf_n > 0, beta * later + (1.0 - beta) * score, score)
 
-    return row.each(score, row.visits, row.value_sums, amaf.visits, amaf.value_sums)
+    return row.each(blend, row.visits, amaf.visits, amaf.value_sums, scores)
 
 
 def completed_qvalues(

@@ -15,18 +15,20 @@ What makes them fast (the layout is in `tree.py`):
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsearch import rows
+from jaxsearch import amaf, players, rows
+from jaxsearch.amaf import Played
+from jaxsearch.choice import Choice, RootRule, Rule
 from jaxsearch.priors import prior_probabilities
 from jaxsearch.storage import Packer
+from jaxsearch.tables import put, take
 from jaxsearch.tree import NO_NODE, Tree, ended, first_rows, make_row
-from jaxsearch.types import Params, RecurrentFn, RecurrentFnOutput, State
+from jaxsearch.types import Params, RecurrentFn, RecurrentFnOutput, State, StepDetails
 
 __all__ = [
     "Choice",
@@ -40,6 +42,7 @@ __all__ = [
     "begin",
     "descend",
     "edge_at",
+    "edges_of",
     "expand",
     "length_of",
     "make_room",
@@ -47,12 +50,6 @@ __all__ = [
     "take",
     "update",
 ]
-
-Rule = Callable[[rows.Row], rows.PerAction]
-"""Scores the actions of each row; see `selection.py`."""
-
-RootRule = Callable[[rows.Row, jax.Array], rows.PerAction]
-"""The same for the root; the second argument is the number of simulations done (int32 `[]`)."""
 
 ZERO = np.int32(0)  # a plain 0 is int64 where 64-bit numbers are on
 
@@ -82,10 +79,12 @@ class Passed(NamedTuple):
     Attributes:
         edges: int32 `[M]`.
         returns: float32 `[M]`.
+        played: uint32 `[M, W]`, what the edges' movers played there or later; None without `Tree.amaf`.
     """
 
     edges: jax.Array
     returns: jax.Array
+    played: jax.Array | None = None
 
 
 class Expansion(NamedTuple):
@@ -93,50 +92,26 @@ class Expansion(NamedTuple):
 
     Attributes:
         edge: int32 `[L]`.
-        returns: float32 `[L]`, reward and discounted value.
+        returns: float32 `[L]`, reward and discounted value; `[L, P]` where the tree keeps `players`.
         over: bool `[L]`, the game is over behind the edge.
         length: int32 `[L]`, edges on the path, this one included; 0 for a lane that takes no part.
+        played: what was played behind the edge, as its mover sees it; None without `Tree.amaf`.
     """
 
     edge: jax.Array
     returns: jax.Array
     over: jax.Array
     length: jax.Array
+    played: Played | None = None
 
 
-def make_room(lanes: int, max_depth: int) -> tuple[jax.Array, Passed]:
+def make_room(tree: Tree, lanes: int, max_depth: int) -> tuple[jax.Array, Passed]:
     """A path and a list of passed edges, which each simulation uses anew: clearing them would cost more."""
     levels = -(-max_depth // _DOWN) * _DOWN + 1  # a descent may begin at the second level
     room = levels * lanes + _rows_a_turn(lanes)
     path = jnp.zeros((_UP + levels + 1, lanes), jnp.int32)
-    return path, Passed(jnp.zeros((room,), jnp.int32), jnp.zeros((room,), jnp.float32))
-
-
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """What selection does at given nodes."""
-
-    tie_seeds: jax.Array | None
-    rule: Rule
-    root_rule: RootRule | None = None
-
-    def __call__(self, row: rows.Row, nodes: jax.Array) -> jax.Array:
-        """The action chosen at R nodes, int32 `[R]`, from their rows."""
-        seeds = self.tie_seeds
-        seeds = seeds if seeds is None else take(seeds, nodes % seeds.shape[0])
-        return self._best(row, self.rule(row), seeds)
-
-    def at_root(self, tree: Tree, simulation: jax.Array) -> Tree:
-        """The tree with the roots' choices renewed."""
-        row = make_row(tree.rows[: tree.num_trees])
-        scores = self.rule(row) if self.root_rule is None else self.root_rule(row, simulation)
-        best = self._best(row, scores, self.tie_seeds)
-        return dataclasses.replace(tree, choice=jax.lax.dynamic_update_slice(tree.choice, best, (0,)))
-
-    def _best(self, row: rows.Row, scores: rows.PerAction, seeds: jax.Array | None) -> jax.Array:
-        # XLA computes this once per reader, so callers give it one: the write into `choice`.
-        legal = row.each(lambda s, p: jnp.where(p > 0, s, -jnp.inf), scores, row.priors)
-        return rows.argmax(legal, rows.tie_codes(seeds, row.num_actions))
+    played = None if tree.amaf is None else amaf.nothing(room, tree.num_actions).own
+    return path, Passed(jnp.zeros((room,), jnp.int32), jnp.zeros((room,), jnp.float32), played)
 
 
 def begin(edge: jax.Array, at: jax.Array, path: jax.Array) -> Cursor:
@@ -181,6 +156,11 @@ def edge_at(cursor: Cursor, level: jax.Array) -> jax.Array:
     return cursor.path[level + _UP, lanes]
 
 
+def edges_of(cursor: Cursor, level: jax.Array) -> jax.Array:
+    """The edges, int32 `[L]`, that the paths take at the one `level` (int32 `[]`)."""
+    return jax.lax.dynamic_slice(cursor.path, (level + _UP, ZERO), (1, cursor.path.shape[1]))[0]
+
+
 def expand(
     params: Params,
     key: jax.Array,
@@ -190,50 +170,76 @@ def expand(
     index: jax.Array,
     choose: Choice,
     on: jax.Array | None = None,
+    leaves: State | None = None,
 ) -> tuple[Tree, Expansion]:
     """Evaluates the edges `[L]` and adds the nodes behind them, numbers `index * B` and on.
 
     An edge that already leads to a node (an ended game, or `max_depth`) is evaluated again, and no node is
-    added. Nor is it for lanes that are not `on` (bool `[L]`).
+    added. Nor is it for lanes that are not `on` (bool `[L]`). The states of the nodes that the edges lead
+    from are `leaves`; without these they are the tree's, which keeps the new ones then.
     """
     b, a = tree.num_trees, tree.num_actions
     leaf = jax.lax.div(edge, np.int32(a))
-    packed = {name: take(table.reshape(-1, table.shape[-1]), leaf) for name, table in tree.states.items()}
-    step, state = recurrent_fn(params, key, edge - leaf * a, tree.packer.unpack(packed))
+    if leaves is None:
+        packed = {name: take(table.reshape(-1, table.shape[-1]), leaf) for name, table in tree.states.items()}
+        leaves, keep_states = tree.packer.unpack(packed), True
+    else:
+        keep_states = False
+    step, state, *details = recurrent_fn(params, key, edge - leaf * a, leaves)
     _check_step(step, state, tree, edge.shape[0])
     discount = step.discount.astype(jnp.float32)
     reward = step.reward.astype(jnp.float32)
     over = discount == 0
-    value = jnp.where(over, 0.0, step.value.astype(jnp.float32))
+    said = details[0] if details else StepDetails()
+    if tree.players is None:
+        value = jnp.where(over, 0.0, step.value.astype(jnp.float32))
+        seats = None
+    else:
+        (reward, value, returns), new = players.of_step(tree.players, leaf, step, said)
+        seats = players.write(tree.players, new, index * b)
     new_rows = first_rows(prior_probabilities(step.prior_logits), value, reward, discount)
+    new_amaf, played, later = None, None, tree.amaf
+    if tree.amaf is not None:
+        played = amaf.of_leaf(said.played, over, a)
+        new_amaf = amaf.first_rows(played, value, a)
+        played = amaf.turned(played, discount < 0)
+        later = jax.lax.dynamic_update_slice(tree.amaf, new_amaf, (index * b, ZERO))
     length = length_of(tree, edge)
     first = index * b
     numbers = first + jnp.arange(edge.shape[0], dtype=jnp.int32)
     child = take(tree.children, edge)
     child = jnp.where(child == NO_NODE, jnp.where(over, ended(numbers), numbers), child)
-    new_states = tree.packer.pack(state)
+    states = _with_states(tree, state, index) if keep_states else tree.states
     tree = dataclasses.replace(
         tree,
         # Visits and value sums are zero already.
         rows=jax.lax.dynamic_update_slice(tree.rows, new_rows[:, 2 * a :], (first, np.int32(2 * a))),
         children=put(tree.children, edge if on is None else jnp.where(on, edge, tree.children.size), child),
-        choice=jax.lax.dynamic_update_slice(tree.choice, choose(make_row(new_rows), numbers), (first,)),
+        choice=jax.lax.dynamic_update_slice(
+            tree.choice, choose(make_row(new_rows, new_amaf), numbers), (first,)
+        ),
         depths=jax.lax.dynamic_update_slice(tree.depths, length, (first,)),
         taken=jax.lax.dynamic_update_slice(
             tree.taken, edge if on is None else jnp.where(on, edge, NO_NODE), (first,)
         ),
-        states={
-            name: jax.lax.dynamic_update_slice(
-                table, new_states[name].reshape(-1, b, table.shape[-1]), (index, ZERO, ZERO)
-            )
-            for name, table in tree.states.items()
-        },
+        states=states,
+        amaf=later,
+        players=seats,
     )
-    return tree, Expansion(edge, reward + discount * value, over, length)
+    if seats is None:
+        returns = reward + discount * value
+    return tree, Expansion(edge, returns, over, length, played)
 
 
 def back_up(
-    tree: Tree, passed: Passed, cursor: Cursor, returns: jax.Array, length: jax.Array, *, first: int = 0
+    tree: Tree,
+    passed: Passed,
+    cursor: Cursor,
+    returns: jax.Array,
+    length: jax.Array,
+    *,
+    first: int = 0,
+    played: Played | None = None,
 ) -> tuple[Passed, jax.Array, jax.Array]:
     """Works out the returns along the paths, deepest levels first, `_UP` levels a turn.
 
@@ -241,9 +247,10 @@ def back_up(
         tree: read only.
         passed: room for the result.
         cursor: the descents.
-        returns: `[L]`, of their last edges.
+        returns: `[L]`, of their last edges; `[L, P]` where the tree keeps `players`.
         length: int32 `[L]`, edges on each path; 0 for lanes that take no part.
         first: level of the first edges to put into the result.
+        played: what was played behind the last edges, as their movers see it.
 
     Returns:
         The edges with their returns, one lane after the other; how many, int32 `[]`; and the returns `[L]` of
@@ -253,25 +260,43 @@ def back_up(
     table = tree.rows.reshape(-1)
     ends = jnp.cumsum(jnp.maximum(length - first, 0), dtype=jnp.int32)
 
-    def up(carry: tuple[jax.Array, jax.Array, Passed]) -> tuple[jax.Array, jax.Array, Passed]:
-        level, returns, passed = carry
+    def up(carry: tuple) -> tuple:
+        level, returns, played, passed = carry
         path = jax.lax.dynamic_slice(cursor.path, (level + _UP, ZERO), (_UP + 1, lanes))
         levels = level + jnp.arange(_UP, dtype=jnp.int32)[:, None]
         inner = levels + 1 < length[None]
         child = jax.lax.div(path[1:], np.int32(a)) * width
         reward, discount = take(table, child + 3 * a + 1), take(table, child + 3 * a + 2)
-        along = []
+        along, sets = [], []
         for k in reversed(range(_UP)):
-            returns = jnp.where(inner[k] & (level + k >= 0), reward[k] + discount[k] * returns, returns)
-            along.append(returns)
+            above = inner[k] & (level + k >= 0)
+            if tree.players is None:
+                returns = jnp.where(above, reward[k] + discount[k] * returns, returns)
+                along.append(returns)
+            else:
+                nodes = jax.lax.div(path[k : k + 2], np.int32(a))
+                here = take(tree.players.rewards, nodes[1]) + discount[k][:, None] * returns
+                returns = jnp.where(above[:, None], here, returns)
+                along.append(players.seen_by_movers(tree.players, nodes[0], returns))
+            if played is not None:
+                here = (level + k < length) & (level + k >= 0)
+                action = jax.lax.rem(path[k], np.int32(a))
+                played = amaf.go_up(played, above & (discount[k] < 0), action, here)
+                sets.append(played.own)
         # Where there is no edge the place is out of bounds: dropped.
         on = (levels < length[None]) & (levels >= first)
         place = jnp.where(on, ends[None] - 1 - (levels - first), passed.edges.size)
         edges = put(passed.edges, place, path[:-1])
-        return level - _UP, returns, Passed(edges, put(passed.returns, place, jnp.stack(along[::-1])))
+        next_level = level - _UP
+        brought = put(passed.returns, place, jnp.stack(along[::-1]))
+        later = put(passed.played, place, jnp.stack(sets[::-1])) if passed.played is not None else None
+        return next_level, returns, played, Passed(edges, brought, later)
 
-    start = (cursor.depth - _UP, returns, passed)
-    _, returns, passed = jax.lax.while_loop(lambda carry: carry[0] > -_UP, up, start)
+    start = (cursor.depth - _UP, returns, played, passed)
+    _, returns, _, passed = jax.lax.while_loop(lambda carry: carry[0] > -_UP, up, start)
+    if tree.players is not None:
+        roots = jnp.arange(lanes, dtype=jnp.int32) % np.int32(tree.num_trees)
+        returns = players.seen_by_movers(tree.players, roots, returns)
     return passed, ends[-1], returns
 
 
@@ -292,13 +317,21 @@ def update(
 
     def renew(carry: tuple[jax.Array, Tree]) -> tuple[jax.Array, Tree]:
         first, tree = carry
-        edges, returns = (jax.lax.dynamic_slice(part, (first,), (turn,)) for part in passed)
+        edges, returns = (
+            jax.lax.dynamic_slice(part, (first,), (turn,)) for part in (passed.edges, passed.returns)
+        )
         on = first + jnp.arange(turn, dtype=jnp.int32) < count
         edges = jnp.where(on, edges, 0)
         nodes = jax.lax.div(edges, np.int32(tree.num_actions))
         place = jnp.where(on, nodes, tree.choice.size)
         tree = add(tree, place, edges - nodes * tree.num_actions, returns, visits)
-        chosen = choose(make_row(take(tree.rows, nodes)), nodes)
+        later = None
+        if tree.amaf is not None:
+            assert passed.played is not None
+            sets = jax.lax.dynamic_slice(passed.played, (first, ZERO), (turn, passed.played.shape[1]))
+            later = amaf.renewed(take(tree.amaf, nodes), sets, returns)
+            tree = dataclasses.replace(tree, amaf=put(tree.amaf, place, later))
+        chosen = choose(make_row(take(tree.rows, nodes), later), nodes)
         return first + turn, dataclasses.replace(tree, choice=put(tree.choice, place, chosen))
 
     return jax.lax.while_loop(lambda carry: carry[0] < count, renew, (jnp.int32(0), tree))[1]
@@ -317,24 +350,26 @@ def add(tree: Tree, nodes: jax.Array, action: jax.Array, returns: jax.Array, vis
     return dataclasses.replace(tree, rows=table.reshape(-1, width))
 
 
-def take(table: jax.Array, index: jax.Array) -> jax.Array:
-    """`table[index]` for indices known to be in bounds."""
-    return table.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
-
-
-def put(table: jax.Array, index: jax.Array, new: jax.Array) -> jax.Array:
-    """The table with `new` at `index`, dropped where that is out of bounds."""
-    return table.at[index].set(new, mode="drop", wrap_negative_indices=False)
-
-
 def _rows_a_turn(lanes: int) -> int:
     """Nodes whose choice is renewed at once: enough to keep kernels few, not so many that most are idle."""
     return min(max(2 * lanes, 8), 1024)
 
 
+def _with_states(tree: Tree, state: State, index: jax.Array) -> dict[str, jax.Array]:
+    """The tree's states with those of the new nodes, number `index` and on of each tree."""
+    new, b = tree.packer.pack(state), tree.num_trees
+    return {
+        name: jax.lax.dynamic_update_slice(
+            table, new[name].reshape(-1, b, table.shape[-1]), (index, ZERO, ZERO)
+        )
+        for name, table in tree.states.items()
+    }
+
+
 def _check_step(step: RecurrentFnOutput, state: State, tree: Tree, lanes: int) -> None:
     """A state of another kind would be stored as bits and read back as nonsense."""
-    shapes = {"prior_logits": (lanes, tree.num_actions), "value": (lanes,), "reward": (lanes,)}
+    each = (lanes,) if tree.players is None else (lanes, tree.players.rewards.shape[1])
+    shapes = {"prior_logits": (lanes, tree.num_actions), "value": each, "reward": each}
     for name, shape in {**shapes, "discount": (lanes,)}.items():
         got = jnp.shape(getattr(step, name))
         if got != shape:

@@ -54,6 +54,14 @@ class Packer:
             slots.append(_Slot(group, start, size, words.shape[1:], dtype, is_key))
         return cls(treedef, tuple(slots))
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of one packed state."""
+        return sum(
+            slot.size * (4 if slot.group == "words" else jnp.dtype(slot.group).itemsize)
+            for slot in self.slots
+        )
+
     def describe(self) -> str:
         """The structure and the leaves in words, for error messages."""
         leaves = ", ".join(

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxsearch import rows
+from jaxsearch.players import Players
 from jaxsearch.storage import Packer
 
 __all__ = ["NO_NODE", "RootSummary", "Tree", "ended", "node_number"]
@@ -77,7 +78,12 @@ class Tree:
         taken: int32 `[N * B]`, the edge that the simulation of each node's number expanded, numbered
             `node * A + action`, also where no new node came of it: an ended game met again, `max_depth`. -1
             for roots and for simulations not made.
-        states: the nodes' states, packed: arrays `[N, B, F]`.
+        states: the nodes' states, packed: arrays `[N, B, F]`; `[1, B, F]`, the roots', where the others are
+            worked out anew (`replay.py`).
+        amaf: float32 `[N * B, 2 A]`, all-moves-as-first visits and value sums (`amaf.py`); None where
+            they are not kept.
+        players: who moves at the nodes, and each player's rewards (`players.py`); None where one number is
+            the value for both players.
         proofs: int32 `[N * B * A]`, what is proven of each edge (`solver.py`); None where nothing is asked.
         tie_seeds: uint32 `[B]`, from which `rows.tie_codes` decides between equal scores; None if the first
             of equal actions wins.
@@ -91,6 +97,8 @@ class Tree:
     depths: jax.Array
     taken: jax.Array
     states: dict[str, jax.Array]
+    amaf: jax.Array | None
+    players: Players | None
     proofs: jax.Array | None
     tie_seeds: jax.Array | None
     num_trees: int = dataclasses.field(metadata={"static": True})
@@ -105,6 +113,10 @@ class Tree:
         """The fields of mctx's Tree, such as `node_visits`, worked out when they are read."""
         if name not in _MCTX_FIELDS:
             raise AttributeError(f"a Tree has no {name!r}")
+        if self.players is not None:
+            raise AttributeError(f"this Tree keeps values of each player, for which mctx has no {name!r}")
+        if not self.keeps_states:
+            raise AttributeError(f'{name!r} is of mctx\'s Tree, with all states; search with states="keep"')
         from jaxsearch.mctx.convert import to_mctx_tree  # which imports this module
 
         return getattr(to_mctx_tree(self), name)
@@ -118,6 +130,11 @@ class Tree:
     def num_nodes(self) -> int:
         """N: how many nodes a tree has room for."""
         return self.rows.shape[0] // self.num_trees
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether each node has its state."""
+        return all(table.shape[0] == self.num_nodes for table in self.states.values())
 
     def block(self, index: int) -> jax.Array:
         """Block 0 (visits), 1 (value sums) or 2 (priors) of all rows, `[B, N, A]`."""
@@ -143,9 +160,20 @@ class Tree:
         return jnp.moveaxis(jnp.where(table == NO_NODE, NO_NODE, inside), 0, 1)
 
     def node_states(self, node: jax.Array) -> Any:
-        """The states `[B, ...]` of node `node` (int32 `[B]`) of each tree."""
+        """The states `[B, ...]` of node `node` (int32 `[B]`) of each tree.
+
+        Raises:
+            ValueError: the search kept no states but the roots'.
+        """
+        if not self.keeps_states:
+            raise ValueError('this tree keeps no states but its roots\'; search with states="keep"')
         trees = jnp.arange(self.num_trees)
         return self.packer.unpack({name: table[node, trees] for name, table in self.states.items()})
+
+    def root_rows(self, *, unrolled: bool | None = None) -> rows.Row:
+        """The roots' rows, as selection rules read them."""
+        roots = slice(self.num_trees)
+        return make_row(self.rows[roots], None if self.amaf is None else self.amaf[roots], unrolled=unrolled)
 
     def summary(self) -> RootSummary:
         """Statistics of the root."""
@@ -169,8 +197,8 @@ def first_rows(priors: jax.Array, value: jax.Array, reward: jax.Array, discount:
     return jnp.concatenate([zeros, priors, extra], axis=-1)
 
 
-def make_row(table: jax.Array, *, unrolled: bool | None = None) -> rows.Row:
-    """Splits table rows `[R, W]` into the view that selection rules read.
+def make_row(table: jax.Array, amaf: jax.Array | None = None, *, unrolled: bool | None = None) -> rows.Row:
+    """Splits table rows `[R, W]`, and those of all-moves-as-first, into the view that selection rules read.
 
     `unrolled` asks for one of the two layouts of `rows.py`; by default it is the one that suits the number of
     actions. What is not reduced to one number per row afterwards is better off with arrays `[R, A]`.
@@ -189,4 +217,7 @@ def make_row(table: jax.Array, *, unrolled: bool | None = None) -> rows.Row:
     else:
         total_visits, total_value = (jnp.sum(column, -1, keepdims=True) for column in (visits, value_sums))
     value = table[..., 3 * a] if unrolled else table[..., 3 * a : 3 * a + 1]
-    return rows.Row(visits, value_sums, priors, value, total_visits, total_value)
+    later = None
+    if amaf is not None:
+        later = rows.Amaf(*(rows.columns(amaf[..., k * a : (k + 1) * a], unrolled=unrolled) for k in (0, 1)))
+    return rows.Row(visits, value_sums, priors, value, total_visits, total_value, later)

@@ -57,6 +57,7 @@ __all__ = [
     "Search",
     "SearchOutput",
     "State",
+    "StepDetails",
 ]
 
 Params = Any
@@ -102,6 +103,9 @@ class PlayoutGame(Environment, Protocol):
     """An environment that plays random games faster than step by step; `evaluators.playouts` then uses it.
 
     A game may offer `playouts(states [B], keys [B]) -> [B, num_players]` too, where a batch is faster still.
+    And for searches by RAVE `playout_moves(state, key)`, which returns with the rewards what each player
+    played: bool `[num_players, A]`, or packed into words, uint32 `[num_players, W]`, action `a` being bit
+    `a % 32` of word `a // 32`.
     """
 
     def playout(self, state: State, key: jax.Array) -> jax.Array:
@@ -112,10 +116,15 @@ class PlayoutGame(Environment, Protocol):
 class Evaluator(Protocol):
     """Judges a batch of states: a network, playouts, a heuristic."""
 
-    def __call__(self, params: Params, key: jax.Array, states: State) -> tuple[jax.Array, jax.Array]:
+    def __call__(self, params: Params, key: jax.Array, states: State) -> tuple[jax.Array, ...]:
         """Returns prior logits `[B, A]` and values `[B]` in [-1, 1] from the mover's point of view.
 
-        Logits of illegal actions and the outputs at finished games are ignored.
+        With more than two players values are `[B, num_players]`; so they may be with two whose rewards do not
+        sum to zero.
+
+        Logits of illegal actions and the outputs at finished games are ignored. An evaluator that plays games
+        on may return as a third what each player played, bool `[B, num_players, A]` or packed, uint32
+        `[B, num_players, W]` (`action_sets.py`): see `playouts(moves=True)`.
         """
         ...
 
@@ -125,9 +134,27 @@ class RecurrentFn(Protocol):
 
     def __call__(
         self, params: Params, key: jax.Array, action: jax.Array, embedding: Any
-    ) -> tuple[RecurrentFnOutput, Any]:
-        """Returns reward, discount, prior logits and value of the states reached, and the states."""
+    ) -> tuple[RecurrentFnOutput, Any] | tuple[RecurrentFnOutput, Any, StepDetails]:
+        """Returns reward, discount, prior logits and value of the states reached, and the states.
+
+        What mctx has no word for may follow as a third: `StepDetails`.
+        """
         ...
+
+
+class StepDetails(NamedTuple):
+    """What a search may want to know of a step beyond mctx's `RecurrentFnOutput`.
+
+    Attributes:
+        played: what was played where the value comes from a game played on, bool `[B, P, A]` or packed,
+            uint32 `[B, P, W]` (`action_sets.py`). P is 1 or 2 players, and the first one is the mover of the
+            state reached. For searches that keep `amaf`.
+        mover: int32 `[B]`, who moves in the state reached; for searches of values `[B, P]`, one per player,
+            whose rewards are `[B, P]` and whose discounts carry no sign (`players.py`).
+    """
+
+    played: jax.Array | None = None
+    mover: jax.Array | None = None
 
 
 class SearchOutput(NamedTuple):

@@ -41,14 +41,28 @@ def random_subset(key: jax.Array, cells: Board, count: jax.Array) -> Board:
     drawn digit by digit, a board of binary digits at a time, until the chosen cells are told from the rest:
     about as many digits as the number of cells has, and a few more.
     """
-    words = jax.random.bits(key, (len(cells),), jnp.uint32)
     start = _Split(
         chosen=bits.zeros(len(cells)),
         tied=cells,
         missing=jnp.asarray(count, jnp.int32).astype(jnp.uint32),
-        seeds=tuple(words[i] for i in range(len(cells))),
+        seeds=tuple(random_word(key, number) for number in range(len(cells))),
     )
     return jax.lax.while_loop(_is_open, _divide, start).chosen
+
+
+def random_word(key: jax.Array, number: int) -> jax.Array:
+    """Word `number` of a key, uint32 `[]`: a hash, because JAX's generator takes as long as the playout.
+
+    Reference: the finaliser of MurmurHash3 (Appleby).
+    """
+    words = jax.random.key_data(key)
+    seed = jnp.uint32((number + 1) * 0x9E3779B9 & 0xFFFFFFFF)
+    for i in range(words.shape[-1]):
+        seed = seed ^ words[i]
+        seed = (seed ^ (seed >> 16)) * np.uint32(0x85EBCA6B)
+        seed = (seed ^ (seed >> 13)) * np.uint32(0xC2B2AE35)
+        seed = seed ^ (seed >> 16)
+    return seed
 
 
 def _is_open(split: _Split) -> jax.Array:

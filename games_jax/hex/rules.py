@@ -14,7 +14,7 @@ from games_jax import bits, diagram
 from games_jax.bits import Board
 from games_jax.game import Symmetries
 from games_jax.hex import connection, render
-from games_jax.hex.playout import random_subset
+from games_jax.hex.playout import random_subset, random_word
 from games_jax.play import replay
 
 _LEAST, _GREATEST = 2, 19
@@ -72,6 +72,7 @@ class Hex:
     version = 1
     num_players = 2
     has_chance = False
+    lattice = "hexagonal"
 
     def __post_init__(self):
         if type(self.size) is not int or not _LEAST <= self.size <= _GREATEST:
@@ -215,10 +216,34 @@ class Hex:
         Returns:
             Float32 `[2]`; of a finished game its rewards.
         """
-        swap_key, fill_key = jax.random.split(key)
+        state, first, _ = self._fill(state, key)
+        return self._result(state, first)
+
+    def playout_moves(self, state: State, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """`playout`, and what each player played.
+
+        The cells that a player got of the filled board, those filled after the win among them; uint32
+        `[2, W]`, action `a` being bit `a % 32` of word `a // 32`.
+        """
+        mover = self.current_player(state)
+        state, first, swapped = self._fill(state, key)
+        empty = bits.where(self.is_over(state), bits.zeros(self._words), self._empty(state))
+        moves = []
+        for player, board in enumerate((bits.both(empty, first), bits.without(empty, first))):
+            words = [*board, *[jnp.zeros((), jnp.uint32)] * (-(-self.num_actions // 32) - self._words)]
+            if self.swap:
+                swap = (swapped & (mover == player)).astype(jnp.uint32)
+                words[-1] = words[-1] | swap << (self.size**2 % 32)
+            moves.append(jnp.stack(words))
+        return self._result(state, first), jnp.stack(moves)
+
+    def _fill(self, state: State, key: jax.Array) -> tuple[State, Board, jax.Array]:
+        """The state once any swap is made, the first player's stones on the full board; was it made?"""
+        swaps = jnp.zeros((), bool)
         if self.swap:
             # The one choice that is no cell: one of as many actions as there are cells.
-            swaps = self._may_swap(state) & (jax.random.randint(swap_key, (), 0, self.size**2) == 0)
+            draw = random_word(key, self._words) % np.uint32(self.size**2)
+            swaps = self._may_swap(state) & (draw == 0)
             mirrored = bits.bit(self._mirror(_lowest(state.first)), words=self._words)
             state = State(
                 first=bits.where(swaps, bits.zeros(self._words), state.first),
@@ -229,7 +254,10 @@ class Hex:
         # The mover gets the odd cell.
         second_moves = self._second_moves(state).astype(jnp.int32)
         count = (bits.popcount(empty) + 1 - second_moves) // 2
-        first = bits.either(state.first, random_subset(fill_key, empty, count))
+        return state, bits.either(state.first, random_subset(key, empty, count)), swaps
+
+    def _result(self, state: State, first: Board) -> jax.Array:
+        """The rewards once the first player has all of `first`; of a finished game its own."""
         rows = bits.compute_once(connection.to_rows(first, self.size))[0]
         won = jnp.where(connection.is_joined(rows, jnp.zeros((), bool)), np.float32(1), np.float32(-1))
         return jnp.where(self.is_over(state), self.rewards(state), jnp.stack([won, -won]))

@@ -174,7 +174,7 @@ def _expand(
     """Evaluates the chosen edges and writes their nodes, number `index` `[B]` of each tree."""
     trees, node, action = _trees(tree), cursor.node, cursor.action
     before = jax.tree.map(lambda table: table[trees, node], tree.embeddings)
-    step, state = recurrent_fn(params, key, action, before)
+    step, state, *_ = recurrent_fn(params, key, action, before)
     _check_step(step, state, before, tree)
     value = jnp.where(step.discount == 0, 0, step.value) if stop_at_ends else step.value
 

@@ -153,12 +153,15 @@ def mixed_search(game):
     return _mixed[game]
 
 
-def test_three_players_are_refused():
+def test_three_players_need_three_values():
     class Three(Nim):
         num_players = 3
 
-    with pytest.raises(ValueError, match=r"one or two players, and this one has 3; .* view of the game"):
-        jaxsearch.make_recurrent_fn(Three(3), constant_evaluator(0.0))
+    step = jaxsearch.make_recurrent_fn(Three(3), constant_evaluator(0.0))
+    with pytest.raises(
+        ValueError, match=r"values of shape \(2,\) for a game of 3 players; expected \[B, 3\]"
+    ):
+        jax.eval_shape(step, None, jax.random.key(0), jnp.zeros(2, jnp.int32), start(Three(3), 2))
 
 
 @pytest.mark.parametrize("discount", [0.0, -1.0, 1.5])

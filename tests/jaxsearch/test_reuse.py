@@ -118,7 +118,7 @@ def test_bad_input():
     other = random_roots(random_model(0, 5), 0, BATCH)
     with pytest.raises(ValueError, match="start holds 4 trees of 4 actions; expected 4 of 5"):
         grow(model, jax.random.key(0), other, 5, tree)
-    with pytest.raises(ValueError, match="must agree on prove"):
+    with pytest.raises(ValueError, match="start keeps no proofs, and this search some"):
         search(
             model,
             jax.random.key(0),

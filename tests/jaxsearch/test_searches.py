@@ -12,6 +12,8 @@ from search_helpers import quick_jit, random_invalid, random_model, random_roots
 
 import games_jax
 import jaxsearch
+from jaxsearch import selection
+from jaxsearch.policies import root_row
 
 GAME = games_jax.make("tic_tac_toe")
 
@@ -19,6 +21,11 @@ SEARCHES = {
     "uct": functools.partial(jaxsearch.uct, GAME),
     "puct": functools.partial(jaxsearch.puct, GAME, jaxsearch.uniform(GAME)),
     "gumbel": functools.partial(jaxsearch.gumbel, GAME, jaxsearch.uniform(GAME)),
+    "rave": functools.partial(jaxsearch.rave, GAME, c=1.0, c_rave=30.0),
+    "policy_bonus": functools.partial(
+        jaxsearch.policy_bonus, GAME, jaxsearch.uniform(GAME), c=1.0, c_rave=30.0, weight=1.0
+    ),
+    "regularised": functools.partial(jaxsearch.regularised, GAME, jaxsearch.uniform(GAME)),
 }
 
 
@@ -57,6 +64,70 @@ def test_every_position(kind):
         assert np.isfinite(leaf).all() and (np.abs(leaf) <= 1 + 1e-6).all()
     good = [int(action[i]) in best_moves(*positions[i]) for i in np.flatnonzero(alive)]
     assert np.mean(good) > 0.97
+
+
+def preferring(cell):
+    """Priors for one cell above the others, and values by the number of stones."""
+
+    def evaluate(params, key, states):
+        del params, key
+        stones = jax.lax.population_count(states.own | states.other).astype(jnp.float32)
+        logits = jnp.where(jnp.arange(9) == cell, 2.0, 0.0)
+        return jnp.broadcast_to(logits, (len(stones), 9)), jnp.sin(3 * stones)
+
+    return evaluate
+
+
+def test_policy_bonus_by_its_parts():
+    """Without playouts and what comes later, the rule alone on sharper priors; with them, another search."""
+    position = states([(0, 0), (1, 2), (1, 16)])
+    search = jaxsearch.policy_bonus(
+        GAME, preferring(5), simulations=45, policy_temperature=0.5, playout_weight=0.0, c_rave=0.0
+    )
+    key = jax.random.key(3)
+    out = quick_jit(search)(key, position)
+
+    def by_hand(key, states):
+        root_key, _, search_key, _ = jax.random.split(key, 4)
+
+        def sharper(params, key, states):
+            logits, value = preferring(5)(params, key, states)
+            return logits / 0.5, value
+
+        return jaxsearch.search(
+            None,
+            search_key,
+            root=jaxsearch.make_root_fn(GAME, sharper)(None, root_key, states),
+            recurrent_fn=jaxsearch.make_recurrent_fn(GAME, sharper),
+            num_simulations=45,
+            rule=functools.partial(selection.policy_bonus, weight=45 / 9),
+        ).summary()
+
+    np.testing.assert_array_equal(out.visits, quick_jit(by_hand)(key, position).visit_counts)
+    assert (np.asarray(out.visits).argmax(-1) == 5).all()
+
+
+def test_regularised_by_its_parts():
+    """The target and the move are the policy's; without `search`, visits are those of PUCT."""
+    position, key = states([(0, 0), (1, 2), (1, 16)]), jax.random.key(3)
+    options = {"simulations": 12, "keep_tree": True}
+    evaluator = preferring(5)
+    whole = quick_jit(jaxsearch.regularised(GAME, evaluator, **options))(key, position)
+    policy = selection.regularised_policy(root_row(whole.tree), first_play="reduction")
+    legal = jax.vmap(GAME.legal_actions)(position)
+    np.testing.assert_allclose(whole.weights, jnp.where(legal, policy, 0.0), atol=1e-6)
+    np.testing.assert_array_equal(whole.action, np.asarray(whole.weights).argmax(-1))
+    part = quick_jit(jaxsearch.regularised(GAME, evaluator, search=False, act=False, learn=False, **options))
+    plain = quick_jit(jaxsearch.puct(GAME, evaluator, **options))(key, position)
+    for a, b in zip(part(key, position)[:5], plain[:5], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="policy_temperature is 0; expected more than 0"):
+        SEARCHES["policy_bonus"](simulations=4, policy_temperature=0)
+    with pytest.raises(ValueError, match="playout_weight is 2; expected 0 to 1"):
+        SEARCHES["policy_bonus"](simulations=4, playout_weight=2)
 
 
 def test_equal_moves_are_played_equally_often():

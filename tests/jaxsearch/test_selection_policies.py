@@ -1,5 +1,6 @@
 """Rules that follow a policy: the bonus, RAVE, and the regularised policy against its definition."""
 
+import dataclasses
 import functools
 import math
 
@@ -195,10 +196,30 @@ def test_policy_bonus_by_hand():
     np.testing.assert_allclose(plain[:2], np.asarray(selection.uct(row, c=0.5))[0, :2], rtol=1e-6)
 
 
+def test_policy_bonus_with_rave_by_hand():
+    """RAVE alone before the first visit, blended after it, and the bonus on top of both."""
+    row = one_row([4, 0, 0, 5], [2.0, 0.0, 0.0, 1.0], [0.1, 0.2, 0.3, 0.4], 0.5)
+    amaf = rows.Amaf(jnp.array([[10.0, 8.0, 0.0, 0.0]]), jnp.array([[-5.0, 4.0, 0.0, 0.0]]))
+    got = np.asarray(
+        selection.policy_bonus(dataclasses.replace(row, amaf=amaf), weight=3.0, c=0.1, c_rave=30.0)
+    )[0]
+    beta = math.sqrt(30 / (3 * 10 + 30))
+    later = -0.5 + 0.2 * math.sqrt(math.log(18) / 10)
+    own = 0.5 + 0.2 * math.sqrt(math.log(10) / 4)
+    expected = [
+        beta * later + (1 - beta) * own + 6 * 0.1 / 5,
+        0.5 + 0.2 * math.sqrt(math.log(18) / 8) + 6 * 0.2,
+        (0.5 + 3.0) / 10 + 0.2 * math.sqrt(math.log(10)) + 6 * 0.3,
+        0.2 + 0.2 * math.sqrt(math.log(10) / 5) + 6 * 0.4 / 6,
+    ]
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
 def test_rave_by_hand():
     row = one_row([4, 0, 0, 2], [2.0, 0.0, 0.0, 1.0], [0.25] * 4, 0.0)
-    amaf = selection.Amaf(jnp.array([[10.0, 8.0, 0.0, 0.0]]), jnp.array([[-5.0, 4.0, 0.0, 0.0]]))
-    got = np.asarray(selection.rave(row, amaf, c=0.1, c_rave=21.0))[0]
+    amaf = rows.Amaf(jnp.array([[10.0, 8.0, 0.0, 0.0]]), jnp.array([[-5.0, 4.0, 0.0, 0.0]]))
+    row = dataclasses.replace(row, amaf=amaf)
+    got = np.asarray(selection.rave(row, c=0.1, c_rave=21.0))[0]
     beta = math.sqrt(21 / (3 * 7 + 21))
     first = -0.5 + 0.2 * math.sqrt(math.log(18) / 10)
     own = 0.5 + 0.2 * math.sqrt(math.log(7) / 4)
@@ -206,9 +227,9 @@ def test_rave_by_hand():
     np.testing.assert_allclose(got[1], 0.5 + 0.2 * math.sqrt(math.log(18) / 8), rtol=1e-5)
     assert got[2] > 1e6, "never seen: tried first"
     np.testing.assert_allclose(got[3], 0.5 + 0.2 * math.sqrt(math.log(7) / 2), rtol=1e-5)
-    late = np.asarray(selection.rave(row, amaf, c=0.1, c_rave=1e-6))[0]
+    late = np.asarray(selection.rave(row, c=0.1, c_rave=1e-6))[0]
     np.testing.assert_allclose(late[0], own, rtol=1e-3)
-    by_action = np.asarray(selection.rave(row, amaf, c=0.1, c_rave=21.0, per_action=True))[0]
+    by_action = np.asarray(selection.rave(row, c=0.1, c_rave=21.0, per_action=True))[0]
     beta = math.sqrt(21 / (3 * 4 + 21))
     np.testing.assert_allclose(by_action[0], beta * first + (1 - beta) * own, rtol=1e-5)
 
@@ -221,8 +242,13 @@ def test_unrolled_equals_wide(seed, num_actions):
 
     def scores(unrolled, parts, counts):
         row = make_row(*parts, unrolled=unrolled)
-        amaf = selection.Amaf(*(rows.columns(part, unrolled=unrolled) for part in counts))
-        return selection.rave(row, amaf), selection.policy_bonus(row, weight=2.0)
+        amaf = rows.Amaf(*(rows.columns(part, unrolled=unrolled) for part in counts))
+        later = dataclasses.replace(row, amaf=amaf)
+        return (
+            selection.rave(later),
+            selection.policy_bonus(row, weight=2.0),
+            selection.policy_bonus(later, weight=2.0),
+        )
 
     parts = [np.asarray(part, np.float32) for part in parts]
     unrolled, wide = (

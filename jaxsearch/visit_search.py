@@ -1,0 +1,213 @@
+"""The search that plays, and teaches, by its visit counts: what `searches.py` builds on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from jaxsearch import policies, stopping
+from jaxsearch.environment import make_recurrent_fn, make_root_fn
+from jaxsearch.forced import force_playouts, pruned_visits
+from jaxsearch.parallel import virtual_loss_search
+from jaxsearch.search import Rule, search
+from jaxsearch.solver import root_proof
+from jaxsearch.tree import Tree
+from jaxsearch.types import (
+    Environment,
+    Evaluator,
+    Params,
+    RecurrentFn,
+    RootFnOutput,
+    Search,
+    SearchOutput,
+    State,
+)
+
+__all__ = ["Settings", "output_of", "visit_search"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What searches by visit counts have in common; see `searches.puct`.
+
+    Attributes:
+        rule: scores the actions of every node.
+        amaf: keep all-moves-as-first statistics for the rule.
+        states: "keep" or "replay", see `replay.py`.
+        memory_limit: bytes that the trees may take.
+        improved: the policy that the root's statistics stand for, if it is not the visits.
+        act: play by `improved`.
+        learn: teach `improved`.
+    """
+
+    rule: Rule
+    _: dataclasses.KW_ONLY
+    simulations: int
+    temperature: float
+    max_depth: int | None
+    discount: float
+    keep_tree: bool
+    solver: bool = False
+    stop_early: bool = False
+    leaves: int = 1
+    virtual_loss: float = 1.0
+    noise: Callable[..., jax.Array] | None = None
+    root_temperature: float = 1.0
+    forced_playouts: float = 0.0
+    amaf: bool = False
+    states: Literal["keep", "replay"] = "keep"
+    memory_limit: int | None = None
+    improved: Rule | None = None
+    act: bool = False
+    learn: bool = False
+
+    def __post_init__(self):
+        if self.root_temperature <= 0:
+            raise ValueError(f"root_temperature is {self.root_temperature}; expected more than 0")
+        if self.stop_early and self.temperature > 0:
+            raise ValueError(
+                f"stop_early is for players that take the most visited action, and temperature is "
+                f"{self.temperature}; expected 0"
+            )
+        if self.states not in ("keep", "replay"):
+            raise ValueError(f"states is {self.states!r}; expected 'keep' or 'replay'")
+        if self.leaves > 1 and self.states == "replay":
+            raise ValueError(f"leaves is {self.leaves}, which goes with states='keep' alone")
+        if self.leaves > 1 and self.amaf:
+            raise ValueError(f"leaves is {self.leaves}, which goes with no all-moves-as-first statistics")
+        if self.leaves > 1 and (self.solver or self.stop_early or self.forced_playouts):
+            raise ValueError(
+                f"leaves is {self.leaves}, which goes with no solver, stop_early or forced_playouts yet"
+            )
+
+
+def visit_search(game: Environment, evaluator: Evaluator, settings: Settings) -> Search:
+    """A search that plays, and teaches, by its visit counts."""
+    recurrent_fn = make_recurrent_fn(game, evaluator, discount=settings.discount)
+    root_fn = make_root_fn(game, evaluator)
+
+    def run(
+        key: jax.Array,
+        states: State,
+        params: Params = None,
+        *,
+        budgets: jax.Array | None = None,
+        tree: Tree | None = None,
+    ) -> SearchOutput:
+        root_key, noise_key, search_key, action_key = jax.random.split(key, 4)
+        legal = jax.vmap(game.legal_actions)(states)
+        root = root_fn(params, root_key, states)
+        movers = jax.vmap(game.current_player)(states) if root.value.ndim == 2 else None
+        logits = root.prior_logits
+        if settings.root_temperature != 1.0:
+            logits = jnp.where(legal, logits / settings.root_temperature, logits)
+        if settings.noise is not None:
+            logits = settings.noise(noise_key, logits, legal=legal)
+        root = root.replace(prior_logits=logits)
+        grown = _grow(game, settings, params, search_key, root, recurrent_fn, budgets, tree, movers)
+        return _judge(settings, action_key, grown, legal)
+
+    return run
+
+
+def _grow(
+    game: Environment,
+    settings: Settings,
+    params: Params,
+    key: jax.Array,
+    root: RootFnOutput,
+    recurrent_fn: RecurrentFn,
+    budgets: jax.Array | None,
+    start: Tree | None,
+    movers: jax.Array | None,
+) -> Tree:
+    common: dict[str, Any] = {
+        "root": root,
+        "recurrent_fn": recurrent_fn,
+        "num_simulations": settings.simulations,
+        "rule": settings.rule,
+        "max_depth": settings.max_depth,
+        "movers": movers,
+        "memory_limit": settings.memory_limit,
+    }
+    if settings.leaves > 1:
+        if budgets is not None or start is not None:
+            raise ValueError(
+                f"leaves is {settings.leaves}, which goes with no budgets and no tree to go on with"
+            )
+        return virtual_loss_search(
+            params, key, leaves=settings.leaves, virtual_loss=settings.virtual_loss, **common
+        )
+    stops = [] if budgets is None else [stopping.at_budget(budgets)]
+    if settings.stop_early:
+        stops.append(stopping.when_decided(settings.simulations, budgets))
+    forced = settings.forced_playouts
+    return search(
+        params,
+        key,
+        root_rule=force_playouts(settings.rule, k=forced) if forced else None,
+        stop=stopping.any_of(*stops) if stops else None,
+        prove=settings.solver,
+        start=start,
+        amaf=settings.amaf,
+        replay=jax.vmap(game.step) if settings.states == "replay" else None,
+        **common,
+    )
+
+
+def _judge(settings: Settings, key: jax.Array, tree: Tree, legal: jax.Array) -> SearchOutput:
+    """The move, the target and the value that a finished tree stands for."""
+    visits = jnp.where(legal, tree.rows[: tree.num_trees, : tree.num_actions], 0.0)
+    if settings.forced_playouts:
+        pruned = pruned_visits(tree, settings.rule, k=settings.forced_playouts)
+        weights = _shares(jnp.where(legal, pruned, 0.0))
+    else:
+        weights = _shares(visits)
+    if not settings.solver:
+        played = visits
+        if settings.improved is not None:
+            improved = jnp.where(legal, settings.improved(tree.root_rows(unrolled=False)), 0.0)
+            played = improved if settings.act else visits
+            weights = improved if settings.learn else weights
+        return output_of(
+            policies.sample_visits(key, played, settings.temperature),
+            tree,
+            legal,
+            weights,
+            settings.keep_tree,
+        )
+    proof = root_proof(tree)
+    # Moves proven to lose are neither played nor taught while there is another.
+    hopeful = jnp.where(proof.lost, 0.0, visits)
+    hopeful = jnp.where(jnp.any(hopeful > 0, axis=-1, keepdims=True), hopeful, visits)
+    playable = jnp.where(proof.proven[:, None], proof.best.astype(jnp.float32), hopeful)
+    taught = jnp.where(
+        proof.proven[:, None] | jnp.any(proof.lost, -1, keepdims=True), _shares(playable), weights
+    )
+    action = policies.sample_visits(key, playable, settings.temperature)
+    out = output_of(action, tree, legal, taught, settings.keep_tree)
+    return out._replace(value=jnp.where(proof.proven, proof.value, out.value))
+
+
+def _shares(visits: jax.Array) -> jax.Array:
+    return visits / jnp.maximum(jnp.sum(visits, axis=-1, keepdims=True), 1.0)
+
+
+def output_of(
+    action: jax.Array, tree: Tree, legal: jax.Array, weights: jax.Array, keep_tree: bool
+) -> SearchOutput:
+    """What a search says that has grown `tree`, plays `action` and teaches `weights`."""
+    summary = tree.summary()
+    visits = jnp.where(legal, summary.visit_counts, 0)
+    return SearchOutput(
+        action=action,
+        visits=visits,
+        value=summary.value,
+        weights=jnp.where(legal, weights, 0.0),
+        qvalues=jnp.where(visits > 0, summary.qvalues, summary.value[:, None]),
+        tree=tree if keep_tree else None,
+    )
