@@ -4,8 +4,12 @@ A record is a flat or nested JSON object with at least
     kind        "iteration" or "evaluation"
     iteration   iterations done
     seconds     running time of the run so far, interruptions not counted
-An iteration's record has the algorithm's metrics; where it counts `games`, `plies` and `simulations`, their
-rates are added as `games_per_second` and so on. An evaluation's record has what the evaluation returned:
+An iteration's record has the algorithm's metrics and the iteration's time:
+    iteration_seconds   saving and evaluating not counted
+    idle_share          the share of it in which the host did not wait for the device, so that the device may
+                        have had nothing to do: at most so much of it was wasted
+Where it counts `games`, `plies` and `simulations`, their rates are added as `games_per_second` and so on. An
+evaluation's record has what the evaluation returned:
     elo, elo_low, elo_high     a rating with its 95 % interval, if there is one
     opponents                  {name: {score, low, high, games, ...}}, scores in [0, 1]
     alone                      the same of a game for one player: each player's share of games won

@@ -258,12 +258,15 @@ class _Loop:
         """Fetches and logs the metrics of iteration `self.iteration`, if they are still to be fetched."""
         if self.waiting is None:
             return
+        began = time.monotonic()
         host = {name: float(value) for name, value in jax.device_get(self.waiting).items()}
         self.waiting = None
         now = time.monotonic()
         spent, self.mark = now - self.mark, now
         rates = {f"{name}_per_second": host[name] / spent for name in _COUNTS if name in host}
-        self._write({"kind": "iteration", "iteration_seconds": spent, **host, **rates})
+        # While the host waits, the device works; in the rest of the time it may have had nothing to do.
+        idle = {"idle_share": 1 - (now - began) / spent} if spent else {}
+        self._write({"kind": "iteration", "iteration_seconds": spent, **idle, **host, **rates})
         self._stop_at_nonfinite([name for name, value in host.items() if not math.isfinite(value)])
 
     def _stop_at_nonfinite(self, metrics: list[str], check_state: bool = False) -> None:

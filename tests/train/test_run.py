@@ -25,6 +25,7 @@ from train.run_directory import locked
 
 TOY = Path(__file__).with_name("toy_run.py")
 TIMES = ("seconds", "iteration_seconds", "evaluation_seconds", "games_per_second", "plies_per_second")
+TIMES += ("idle_share",)
 
 
 @pytest.fixture(scope="module")
