@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games_jax.game import Game, SymmetricGame, Symmetries, symmetries_of
+from games_jax.wrapper import Wrapper
 
 _NOBODY = -1
 
@@ -27,10 +28,8 @@ class CheckedState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Checked:
+class Checked(Wrapper):
     """A game whose `step` accepts any action; see `checked`."""
-
-    game: Game
 
     @property
     def name(self) -> str:
@@ -38,43 +37,17 @@ class Checked:
         return f"checked:{self.game.name}"
 
     @property
-    def version(self) -> int:
-        """The wrapped game's."""
-        return self.game.version
-
-    @property
-    def num_players(self) -> int:
-        """The wrapped game's."""
-        return self.game.num_players
-
-    @property
-    def num_actions(self) -> int:
-        """The wrapped game's."""
-        return self.game.num_actions
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        """The wrapped game's."""
-        return self.game.observation_shape
-
-    @property
-    def max_steps(self) -> int:
-        """The wrapped game's: an illegal action can only shorten a game."""
-        return self.game.max_steps
-
-    @property
-    def has_chance(self) -> bool:
-        """The wrapped game's."""
-        return self.game.has_chance
-
-    @property
     def symmetries(self) -> Symmetries | None:
         """The wrapped game's."""
         return symmetries_of(self.game)
 
+    def inner(self, state: CheckedState) -> Any:
+        """The wrapped game's state."""
+        return state.inner
+
     def init(self, key: jax.Array) -> CheckedState:
         """The wrapped game's start."""
-        return CheckedState(self.game.init(key), jnp.full((), _NOBODY, jnp.int32))
+        return _started(self.game.init(key))
 
     def step(self, state: CheckedState, action: jax.Array, *key: jax.Array) -> CheckedState:
         """The state after `action`, which may be illegal or out of range."""
@@ -86,33 +59,29 @@ class Checked:
         mover = self.game.current_player(state.inner)
         # The raw step may answer an illegal action with anything, so that its answer is not used then.
         safe = jnp.where(allowed, action, jnp.argmax(legal).astype(jnp.int32))
-        moved = self.game.step(state.inner, safe, *key)
+        moved = super().step(state, safe, *key)
         go_on = allowed & ~over
         inner = jax.tree.map(lambda new, old: jnp.where(go_on, new, old), moved, state.inner)
         return CheckedState(inner, jnp.where(over | allowed, state.offender, mover))
 
     def legal_actions(self, state: CheckedState) -> jax.Array:
         """Bool `[A]`."""
-        return self.game.legal_actions(state.inner) & (state.offender == _NOBODY)
-
-    def observe(self, state: CheckedState, player: jax.Array) -> jax.Array:
-        """The wrapped game's; after an illegal action it shows the position where it was made."""
-        return self.game.observe(state.inner, player)
+        return super().legal_actions(state) & (state.offender == _NOBODY)
 
     def current_player(self, state: CheckedState) -> jax.Array:
         """Int32 `[]`; after an illegal action the player after the offender."""
         after = (state.offender + 1) % self.num_players
-        return jnp.where(state.offender == _NOBODY, self.game.current_player(state.inner), after)
+        return jnp.where(state.offender == _NOBODY, super().current_player(state), after)
 
     def rewards(self, state: CheckedState) -> jax.Array:
         """Float32 `[P]`; after an illegal action -1 for the offender and +1 for everybody else."""
         players = np.arange(self.num_players)
         penalty = jnp.where(players == state.offender, np.float32(-1), np.float32(1))
-        return jnp.where(state.offender == _NOBODY, self.game.rewards(state.inner), penalty)
+        return jnp.where(state.offender == _NOBODY, super().rewards(state), penalty)
 
     def is_over(self, state: CheckedState) -> jax.Array:
         """Bool `[]`."""
-        return self.game.is_over(state.inner) | (state.offender != _NOBODY)
+        return super().is_over(state) | (state.offender != _NOBODY)
 
     def transform(self, state: CheckedState, k: jax.Array) -> CheckedState:
         """The wrapped game's symmetry `k`."""
@@ -120,25 +89,16 @@ class Checked:
 
     def render(self, state: CheckedState) -> str:
         """The wrapped game's, and a line about an illegal action."""
-        offender = int(state.offender)
-        board = self.game.render(state.inner)
+        offender, board = int(state.offender), super().render(state)
         return board if offender == _NOBODY else f"{board}\nplayer {offender} made an illegal move and lost"
-
-    def to_svg(self, state: CheckedState) -> str:
-        """The wrapped game's."""
-        return self.game.to_svg(state.inner)
-
-    def action_to_string(self, action: int) -> str:
-        """The wrapped game's."""
-        return self.game.action_to_string(action)
-
-    def action_from_string(self, text: str) -> int:
-        """The wrapped game's."""
-        return self.game.action_from_string(text)
 
     def from_string(self, text: str) -> CheckedState:
         """The wrapped game's."""
-        return CheckedState(self.game.from_string(text), jnp.full((), _NOBODY, jnp.int32))
+        return _started(self.game.from_string(text))
+
+
+def _started(inner: Any) -> CheckedState:
+    return CheckedState(inner, jnp.full((), _NOBODY, jnp.int32))
 
 
 def checked(game: Game) -> Checked:

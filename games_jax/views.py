@@ -13,103 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games_jax.game import Game
+from games_jax.multi_agent import single_player_view, two_player_view
+from games_jax.wrapper import Wrapper
 
-__all__ = ["ByRank", "Restricted"]
-
-
-@dataclasses.dataclass(frozen=True)
-class _View:
-    """Whatever a view does not say is the game's."""
-
-    game: Game
-
-    @property
-    def name(self) -> str:
-        """The game's."""
-        return self.game.name
-
-    @property
-    def version(self) -> int:
-        """The game's."""
-        return self.game.version
-
-    @property
-    def num_players(self) -> int:
-        """The game's."""
-        return self.game.num_players
-
-    @property
-    def num_actions(self) -> int:
-        """The game's."""
-        return self.game.num_actions
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        """The game's."""
-        return self.game.observation_shape
-
-    @property
-    def max_steps(self) -> int:
-        """The game's."""
-        return self.game.max_steps
-
-    @property
-    def has_chance(self) -> bool:
-        """The game's."""
-        return self.game.has_chance
-
-    def init(self, key: jax.Array) -> Any:
-        """The game's."""
-        return self.game.init(key)
-
-    def step(self, state: Any, action: jax.Array) -> Any:
-        """The game's."""
-        return self.game.step(state, action)
-
-    def legal_actions(self, state: Any) -> jax.Array:
-        """The game's."""
-        return self.game.legal_actions(state)
-
-    def observe(self, state: Any, player: jax.Array) -> jax.Array:
-        """The game's."""
-        return self.game.observe(state, player)
-
-    def current_player(self, state: Any) -> jax.Array:
-        """The game's."""
-        return self.game.current_player(state)
-
-    def rewards(self, state: Any) -> jax.Array:
-        """The game's."""
-        return self.game.rewards(state)
-
-    def is_over(self, state: Any) -> jax.Array:
-        """The game's."""
-        return self.game.is_over(state)
-
-    def render(self, state: Any) -> str:
-        """The game's."""
-        return self.game.render(state)
-
-    def to_svg(self, state: Any) -> str:
-        """The game's."""
-        return self.game.to_svg(state)
-
-    def action_to_string(self, action: int) -> str:
-        """The game's."""
-        return self.game.action_to_string(action)
-
-    def action_from_string(self, text: str) -> int:
-        """The game's."""
-        return self.game.action_from_string(text)
-
-    def from_string(self, text: str) -> Any:
-        """The game's."""
-        return self.game.from_string(text)
+__all__ = ["ByRank", "Restricted", "single_player_view", "two_player_view"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Restricted(_View):
+class Restricted(Wrapper):
     """A game in which some legal actions may not be chosen, such as Go without filling one's own eyes.
 
     Attributes:
@@ -132,7 +43,7 @@ class Restricted(_View):
 
 
 @dataclasses.dataclass(frozen=True)
-class ByRank(_View):
+class ByRank(Wrapper):
     """A game whose action `k` is the `k`-th legal one: few actions where a position has few of many.
 
     A search keeps 16 bytes per node and action. Chess has 4,672 actions, of which 218 at most are legal:
@@ -180,10 +91,10 @@ class ByRank(_View):
         before = jnp.cumsum(self.game.legal_actions(state), dtype=jnp.int32)
         return jnp.argmax(before == rank + 1).astype(jnp.int32)
 
-    def step(self, state: Any, action: jax.Array) -> Any:
-        """The state after the legal action of this rank."""
+    def step(self, state: Any, action: jax.Array, *key: jax.Array) -> Any:
+        """The state after the legal action of this rank; takes a key where `has_chance`."""
         over = self.game.is_over(state)
-        played = self.game.step(state, jnp.where(over, np.int32(0), self.action_of(state, action)))
+        played = super().step(state, jnp.where(over, np.int32(0), self.action_of(state, action)), *key)
         return jax.tree.map(lambda new, old: jnp.where(over, old, new), played, state)
 
     def random_action(self, state: Any, random: jax.Array) -> jax.Array:

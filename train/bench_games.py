@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +21,7 @@ import numpy as np
 
 import games_jax
 from games_jax.game import Game, num_bytes
-from train import timing
+from train import bench_games_more, timing
 
 DEFAULT_GAMES = ("tic_tac_toe", "connect_four", "othello", "hex(swap=True)", "go", "go(size=19)", "chess")
 # Our games of which pgx has one with the same actions, and pgx's name of it.
@@ -33,7 +35,10 @@ _PGX_NAMES: dict[str, Any] = {
     "chess": "chess",  # as many actions, numbered otherwise: both sides play at random, not the same games
 }
 # Rankings of thousands of actions fill memory: batch and steps are not more than these.
-_LARGEST = {"chess": (256, 32), "go(size=19)": (1024, 8)}
+_LARGEST = {"chess": (256, 32), "go(size=19)": (1024, 16)}
+# pgx takes so long for one ply of these that it plays fewer. Rates are compared, so that the work may differ;
+# a ply of the opening, with few stones, is if anything its cheapest.
+_PGX_STEPS = {"go(size=19)": 1}
 _BLOCK = 16  # actions compared at once by the choice
 
 
@@ -42,14 +47,16 @@ class Library:
     """One library's figures for one game.
 
     Attributes:
-        speed: steps per second, and compile time.
+        speed: steps per second, and compile time of the whole loop.
         state_bytes: of one state.
-        finished: games that ended in one run: the same on both sides where the rules are.
+        finished: games that ended in one run: the same on both sides where the rules and the plies are.
+        step_seconds: compile time of `vmap(step)` alone.
     """
 
     speed: timing.Side
     state_bytes: int
     finished: int
+    step_seconds: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,26 +94,39 @@ def bench_games(
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as text."""
-    head = f"{'game':<18}{'batch':>6}  {'ours, M steps/s':>22}{'pgx, M steps/s':>22}{'ratio':>20}"
-    head += f"{'compile, s':>14}{'bytes':>12}"
+    head = f"{'game':<18}{'batch':>6}  {'ours, k steps/s':>24}{'pgx, k steps/s':>24}{'ratio':>20}"
+    head += f"{'compile loop, s':>17}{'step, s':>14}{'bytes':>13}"
     lines = [head]
     for row in rows:
-        ratio, theirs = "", "-"
-        compiled, size = f"{row.ours.speed.compile_seconds:.1f}", f"{row.ours.state_bytes}"
-        if row.pgx is not None:
-            ratio, theirs = timing.ratio(row.ours.speed, row.pgx.speed), timing.spread(row.pgx.speed, 1e6)
-            compiled += f" / {row.pgx.speed.compile_seconds:.1f}"
-            size += f" / {row.pgx.state_bytes}"
-        line = (
-            f"{row.game:<18}{row.batch:>6}  {timing.spread(row.ours.speed, 1e6):>22}{theirs:>22}{ratio:>20}"
+        libraries = [row.ours] if row.pgx is None else [row.ours, row.pgx]
+        compiled, alone, size = (
+            " / ".join(figures)
+            for figures in (
+                [f"{library.speed.compile_seconds:.1f}" for library in libraries],
+                [f"{library.step_seconds:.1f}" for library in libraries],
+                [str(library.state_bytes) for library in libraries],
+            )
         )
-        lines.append(line + f"{compiled:>14}{size:>12}")
-    return "\n".join([*lines, "medians (least-greatest); compile and bytes: ours / pgx"])
+        ratio, theirs = "", "-"
+        if row.pgx is not None:
+            ratio, theirs = timing.ratio(row.ours.speed, row.pgx.speed), timing.spread(row.pgx.speed, 1e3)
+        ours = timing.spread(row.ours.speed, 1e3)
+        line = f"{row.game:<18}{row.batch:>6}  {ours:>24}{theirs:>24}{ratio:>20}"
+        lines.append(line + f"{compiled:>17}{alone:>14}{size:>13}")
+    return "\n".join([*lines, "medians (least-greatest); compile times and bytes: ours / pgx"])
 
 
 def main(*, repeats: int = 5) -> None:
-    """Prints the table for the default games."""
-    print(table(bench_games(repeats=repeats)))
+    """Prints the table for the default games, then playouts, perft and cube moves; a line as it is ready."""
+    # Compile times are among the figures, so that none may come from a cache.
+    jax.config.update("jax_enable_compilation_cache", False)
+    rows: list[Row] = []
+    for name in DEFAULT_GAMES:
+        rows += bench_games([name], repeats=repeats)
+        print(table(rows[-1:]).splitlines()[1], file=sys.stderr, flush=True)
+    print(table(rows))
+    print()
+    print(bench_games_more.table(bench_games_more.bench_more(repeats=repeats)))
 
 
 def rankings(num_actions: int, *, steps: int, batch: int, seed: int) -> np.ndarray:
@@ -204,17 +224,35 @@ def _bench(name: str, *, batch: int, steps: int, repeats: int, seed: int) -> Row
     game = games_jax.make(name)
     most_batch, most_steps = _LARGEST.get(game.name, (batch, steps))
     batch, steps = min(batch, most_batch), min(steps, most_steps)
+    plies = (steps, min(steps, _PGX_STEPS.get(game.name, steps)))
     ranking = jnp.asarray(rankings(game.num_actions, steps=steps, batch=batch, seed=seed))
     libraries = [side for side in (_ours(game, batch), _theirs(game.name, batch)) if side is not None]
-    programs = [functools.partial(_loop(functions, start), start, ranking) for functions, start in libraries]
+    programs = [
+        functools.partial(_loop(functions, start), start, ranking[:count])
+        for (functions, start), count in zip(libraries, plies)
+    ]
+    step_seconds = [_compile_seconds(functions[1], start) for functions, start in libraries]
+    # The work is counted in plies of one side; the other's rates are put right after.
     speeds = timing.take_turns(programs, work=batch * steps, repeats=repeats)
     sizes = [num_bytes(game)]
     sizes += [sum(leaf.nbytes // batch for leaf in jax.tree.leaves(start)) for _, start in libraries[1:]]
     done = [
-        Library(speed, size, int(program()[1].sum()))
-        for speed, size, program in zip(speeds, sizes, programs, strict=True)
+        Library(_scaled(speed, count / steps), size, int(program()[1].sum()), seconds)
+        for speed, count, size, program, seconds in zip(speeds, plies, sizes, programs, step_seconds)
     ]
     return Row(game.name, batch, done[0], done[1] if len(done) > 1 else None)
+
+
+def _scaled(side: timing.Side, factor: float) -> timing.Side:
+    return dataclasses.replace(side, rates=tuple(rate * factor for rate in side.rates))
+
+
+def _compile_seconds(step: Callable[..., Any], start: Any) -> float:
+    """Seconds to trace and compile the batched step."""
+    batch = jax.tree.leaves(start)[0].shape[0]
+    before = time.perf_counter()
+    jax.jit(step).lower(start, jax.ShapeDtypeStruct((batch,), jnp.int32)).compile()
+    return time.perf_counter() - before
 
 
 if __name__ == "__main__":

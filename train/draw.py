@@ -13,9 +13,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Rectangle
+from matplotlib.patches import Circle, Patch, Polygon, Rectangle
 
-from games_jax.game import Game
+from games_jax.game import Game, lattice_of
 from games_jax.play import write_move
 from train.thoughts import Thoughts
 
@@ -58,33 +58,113 @@ def draw_thoughts(game: Game, state: Any, thoughts: Thoughts, path: str | Path, 
 def _draw_board(axes: Axes, game: Game, state: Any, thoughts: Thoughts) -> None:
     """Stones from the observation's first two planes, and each move's share where it would be played."""
     axes.set_axis_off()
-    shape = game.observation_shape
     planes = np.asarray(game.observe(state, jnp.int32(0)))
     places = _places(game, planes)
     if not places or game.num_players != 2:
         axes.text(0.5, 0.5, game.render(state), family="monospace", ha="center", va="center")
         return
-    height, width, _ = shape
-    axes.set(xlim=(-0.6, width - 0.4), ylim=(height - 0.4, -1.1), aspect="equal")
-    for row, column in np.ndindex(height, width):
-        axes.add_patch(
-            Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="white", edgecolor="#c9c4b8", lw=0.8)
-        )
+    height, width, _ = game.observation_shape
+    grid = (Hexagons if lattice_of(game) == "hexagonal" else Squares)(height, width)
+    (left, right), (top, bottom) = grid.limits
+    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+    for patch in grid.frame():
+        axes.add_patch(patch)
+    for cell in np.ndindex(height, width):
+        axes.add_patch(grid.cell(*cell, facecolor="white", edgecolor="#c9c4b8", lw=0.8))
         for player, (fill, edge) in enumerate(STONES):
-            if planes[row, column, player]:
-                axes.add_patch(Circle((column, row), 0.38, facecolor=fill, edgecolor=edge, lw=1.2))
-    top = max(float(thoughts.shares.max()), 1e-9)
+            if planes[*cell, player]:
+                axes.add_patch(Circle(grid.centre(*cell), 0.38, facecolor=fill, edgecolor=edge, lw=1.2))
+    most = max(float(thoughts.shares.max()), 1e-9)
     for action in thoughts.order:
         if action in places and thoughts.visits[action] > 0:
-            row, column = places[action]
             share = float(thoughts.shares[action])
-            size = 0.9 * np.sqrt(share / top)  # the area of the square shows the share
-            axes.add_patch(
-                Rectangle((column - size / 2, row - size / 2), size, size, facecolor=SHARE_COLOUR, alpha=0.35)
-            )
+            size = 0.9 * np.sqrt(share / most)  # the area shows the share
+            axes.add_patch(grid.cell(*places[action], size=size, facecolor=SHARE_COLOUR, alpha=0.35))
             if share >= 0.01:
                 label = f"{write_move(game, state, action)}\n{share:.0%}"
-                axes.text(column, row, label, ha="center", va="center", fontsize=7, color="#12303f")
+                x, y = grid.centre(*places[action])
+                axes.text(x, y, label, ha="center", va="center", fontsize=grid.font_size, color="#12303f")
+
+
+class Squares:
+    """Rows and columns of squares; a cell is one unit wide, and y grows downwards."""
+
+    def __init__(self, height: int, width: int):
+        self.height, self.width = height, width
+
+    @property
+    def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Least and greatest x, least and greatest y."""
+        return (-0.6, self.width - 0.4), (-1.1, self.height - 0.4)
+
+    @property
+    def font_size(self) -> float:
+        """Of a label that fits a cell."""
+        return min(7.0, 64 / max(self.height, self.width))
+
+    def centre(self, row: int, column: int) -> tuple[float, float]:
+        """The middle of a cell, x and y."""
+        return column, row
+
+    def frame(self) -> list[Patch]:
+        """What lies under the cells."""
+        return []
+
+    def cell(self, row: int, column: int, *, size: float = 1.0, **style: Any) -> Patch:
+        """The cell, or its shape in another size about the same centre."""
+        x, y = self.centre(row, column)
+        return Rectangle((x - size / 2, y - size / 2), size, size, **style)
+
+
+class Hexagons(Squares):
+    """Hexagons: each row is half a cell further right, and the first player joins top and bottom."""
+
+    @property
+    def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Least and greatest x, least and greatest y."""
+        x, y = self.centre(self.height - 1, self.width - 1)
+        return (-1.0, x + 1.0), (-1.1, y + 1.1)
+
+    @property
+    def font_size(self) -> float:
+        """Of a label that fits a cell."""
+        return min(7.0, 48 / max(self.height, self.width))
+
+    def centre(self, row: int, column: int) -> tuple[float, float]:
+        """The middle of a cell, x and y."""
+        return column + row / 2, row * np.sqrt(0.75)
+
+    def frame(self) -> list[Patch]:
+        """A band along each edge in the colour of the player who joins it."""
+        last, end = self.height - 1, self.width - 1
+        rows, columns = range(self.height), range(self.width)
+        edges = [  # the player, the cells along the edge, and two corners of each, clockwise from the top
+            (0, [(0, c) for c in columns], (5, 0), [(0, end)], (1,)),
+            (0, [(last, c) for c in columns], (4, 3), [(last, end)], (2,)),
+            (1, [(r, 0) for r in rows], (5, 4), [], ()),
+            (1, [(r, end) for r in rows], (1, 2), [], ()),
+        ]
+        bands: list[Patch] = []
+        for player, cells, corners, more, at in edges:
+            points = [self._corners(*cell)[i] for cell in cells for i in corners]
+            points += [self._corners(*cell)[i] for cell in more for i in at]
+            bands.append(
+                Polygon(
+                    points, closed=False, fill=False, edgecolor=STONES[player][0], lw=6, joinstyle="round"
+                )
+            )
+        return bands
+
+    def cell(self, row: int, column: int, *, size: float = 1.0, **style: Any) -> Patch:
+        """The cell, or its shape in another size about the same centre."""
+        return Polygon(self._corners(row, column, size), **style)
+
+    def _corners(self, row: int, column: int, size: float = 1.0) -> list[tuple[float, float]]:
+        """Clockwise from the top."""
+        x, y = self.centre(row, column)
+        angles = np.pi * np.arange(6) / 3
+        radius = size / np.sqrt(3)
+        return [(x + radius * np.sin(angle), y - radius * np.cos(angle)) for angle in angles]
 
 
 def _places(game: Game, planes: np.ndarray) -> dict[int, tuple[int, int]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games_jax import svg
-from games_jax.play import replay
+from games_jax.adapters.numbered import NumberedActions, longest_game, strongly_typed
 
 Observe = Callable[[Any], jax.Array]
 
@@ -41,10 +40,10 @@ class JumanjiState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class JumanjiGame:
+class JumanjiGame(NumberedActions):
     """A jumanji environment behind the game contract, a game for one player; `from_jumanji` makes one.
 
-    Notation is the action's number. There are no symmetries.
+    There are no symmetries.
     """
 
     env: Any
@@ -102,27 +101,6 @@ class JumanjiGame:
         """Bool `[]`: jumanji's last step of an episode, for whatever reason."""
         return state.over
 
-    def action_to_string(self, action: int) -> str:
-        """The action's number."""
-        return str(int(action))
-
-    def action_from_string(self, text: str) -> int:
-        """The action of a number; ValueError if it is none of 0..A-1."""
-        move = text.strip()
-        if not re.fullmatch(r"[0-9]+", move) or int(move) >= self.num_actions:
-            raise ValueError(f"{text!r} is not an action; give a number from 0 to {self.num_actions - 1}.")
-        return int(move)
-
-    def from_string(self, text: str) -> JumanjiState:
-        """The state after a list of action numbers from the start that `jax.random.key(0)` gives.
-
-        Raises:
-            ValueError: no number, an illegal action, an action after the end, or a game with chance.
-        """
-        if self.has_chance:
-            raise ValueError(f"{self.name} has chance; moves alone do not name a position.")
-        return replay(self, text.split())
-
     def render(self, state: JumanjiState) -> str:
         """What is legal; jumanji draws its environments itself: `env.render(state.env)`."""
         if bool(state.over):
@@ -140,9 +118,8 @@ class JumanjiGame:
 
     def _state(self, env: Any, timestep: Any) -> JumanjiState:
         reward = jnp.asarray(timestep.reward, jnp.float32)
-        state = JumanjiState(env, timestep.observation, reward, jnp.asarray(timestep.last(), bool))
-        # Some environments start from weakly typed arrays, which would trace step twice.
-        return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype), state)
+        over = jnp.asarray(timestep.last(), bool)
+        return strongly_typed(JumanjiState(env, timestep.observation, reward, over))
 
 
 def from_jumanji(
@@ -168,12 +145,7 @@ def from_jumanji(
         ValueError: actions that are not discrete, a reward for more than one agent, a state without a key
             where `has_chance`, or a longest game that is neither given nor known.
     """
-    if max_steps is None:
-        max_steps = getattr(env, "time_limit", None)
-        if max_steps is None:
-            raise ValueError(
-                f"how long a game of {type(env).__name__} can last is not known; pass max_steps=."
-            )
+    longest = longest_game(getattr(env, "time_limit", None), max_steps, type(env).__name__)
     choices = getattr(env.action_spec, "num_values", None)
     if choices is None:
         raise ValueError(
@@ -190,7 +162,7 @@ def from_jumanji(
     to_array = observe or _flatten
     return JumanjiGame(
         env=env,
-        max_steps=int(max_steps),
+        max_steps=longest,
         has_chance=has_chance,
         observation_to_array=to_array,
         choices=tuple(int(choice) for choice in np.atleast_1d(np.asarray(choices)).ravel()),

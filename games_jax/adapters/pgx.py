@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games_jax.adapters.numbered import NumberedActions, longest_game, strongly_typed
 from games_jax.adapters.pgx_like import PgxLikeEnv, PgxLikeState, to_pgx
-from games_jax.play import replay
 
 __all__ = ["PgxGame", "PgxLikeEnv", "PgxLikeState", "PgxState", "from_pgx", "make_pgx", "to_pgx"]
 
@@ -57,10 +57,10 @@ def _without_observation(state: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class PgxGame:
+class PgxGame(NumberedActions):
     """A pgx environment behind the game contract; `from_pgx` makes one.
 
-    Notation is the action's number; a position is a list of them. There are no symmetries.
+    There are no symmetries.
     """
 
     env: Any
@@ -122,27 +122,6 @@ class PgxGame:
         """Bool `[]`."""
         return state.env.terminated | state.env.truncated
 
-    def action_to_string(self, action: int) -> str:
-        """The action's number."""
-        return str(int(action))
-
-    def action_from_string(self, text: str) -> int:
-        """The action of a number; ValueError if it is none of 0..A-1."""
-        move = text.strip()
-        if not re.fullmatch(r"[0-9]+", move) or int(move) >= self.num_actions:
-            raise ValueError(f"{text!r} is not an action; give a number from 0 to {self.num_actions - 1}.")
-        return int(move)
-
-    def from_string(self, text: str) -> PgxState:
-        """The state after a list of action numbers separated by spaces.
-
-        Raises:
-            ValueError: no number, an illegal action, an action after the end, or a game with chance.
-        """
-        if self.has_chance:
-            raise ValueError(f"{self.name} has chance; moves alone do not name a position.")
-        return replay(self, text.split())
-
     def render(self, state: PgxState) -> str:
         """Whose turn it is and what is legal; pgx draws boards as pictures only."""
         if bool(self.is_over(state)):
@@ -155,9 +134,7 @@ class PgxGame:
         return state.env.to_svg()
 
     def _trim(self, state: Any) -> Any:
-        kept = state if self.keeps_observation else _without_observation(state)
-        # Some environments start from Python numbers or weakly typed arrays, which would trace step twice.
-        return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype), kept)
+        return strongly_typed(state if self.keeps_observation else _without_observation(state))
 
 
 def from_pgx(env: Any, *, max_steps: int | None = None) -> PgxGame:
@@ -173,17 +150,14 @@ def from_pgx(env: Any, *, max_steps: int | None = None) -> PgxGame:
     Raises:
         ValueError: `max_steps` is neither given nor known.
     """
-    if max_steps is None:
-        if env.id not in _MAX_STEPS:
-            raise ValueError(f"how long a game of pgx {env.id!r} can last is not known; pass max_steps=.")
-        max_steps = _MAX_STEPS[env.id]
+    longest = longest_game(_MAX_STEPS.get(env.id), max_steps, f"pgx {env.id!r}")
     state = jax.eval_shape(env.init, jax.random.key(0))
     action = jax.ShapeDtypeStruct((), jnp.int32)
     has_chance = not _traces(env.step, state, action)
     keys = (jax.random.key(0),) if has_chance else ()
     return PgxGame(
         env=env,
-        max_steps=max_steps,
+        max_steps=longest,
         has_chance=has_chance,
         keeps_observation=not _traces(env.step, _without_observation(state), action, *keys),
         num_actions=state.legal_action_mask.shape[0],

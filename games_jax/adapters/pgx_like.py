@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from games_jax.checked import CheckedState, checked
 from games_jax.game import Game
+from games_jax.wrapper import Facts
 
 
 @jax.tree_util.register_dataclass
@@ -56,10 +57,8 @@ class PgxLikeState:
 
 
 @dataclasses.dataclass(frozen=True)
-class PgxLikeEnv:
+class PgxLikeEnv(Facts):
     """A game of ours with the interface of a pgx environment; `to_pgx` makes one."""
-
-    game: Game
 
     @property
     def id(self) -> str:
@@ -70,21 +69,6 @@ class PgxLikeEnv:
     def version(self) -> str:
         """The game's version as pgx writes it, such as "v1"."""
         return f"v{self.game.version}"
-
-    @property
-    def num_players(self) -> int:
-        """P."""
-        return self.game.num_players
-
-    @property
-    def num_actions(self) -> int:
-        """A."""
-        return self.game.num_actions
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        """The game's."""
-        return self.game.observation_shape
 
     def init(self, key: jax.Array) -> PgxLikeState:
         """A new game from `key`."""

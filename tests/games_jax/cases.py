@@ -7,10 +7,11 @@ DATA = Path(__file__).parents[1] / "data"
 
 # Every game by its name, small enough for the suite, and what `conformance.check` is told of it.
 ALONE = {"zero_sum": False}
+JOINT = {"games": 4, "exclusive_planes": False, "rewards_at_end_only": False, **ALONE}
 GAMES = {
     "tic_tac_toe": {},
     "connect_four": {},
-    "othello(size=6)": {},
+    "othello(size=4)": {},
     "go(size=2, komi=2.0)": {"games": 16},
     "hex(size=4, swap=True)": {"games": 16},
     "cube2(max_steps=6)": {"games": 16, **ALONE},
@@ -23,11 +24,15 @@ GAMES = {
 LARGE_GAMES = {
     "chess(window=8, max_plies=40, history=3)": {"games": 4, "exclusive_planes": False},
     "othello": {},
+    "othello(size=6)": {},
     "go": {},
     "go(size=7, komi=9.0)": {},
     "go(size=4, ko='superko', suicide=True)": {},
     "hex": {},
     "chess": {"games": 4, "exclusive_planes": False},
+    "pommerman(max_steps=20)": JOINT,
+    "pommerman(mode='team', random_corners=True, max_steps=20, collapse=True)": JOINT,
+    "pommerman(mode='one_v_one', max_steps=20)": JOINT,
 }
 
 

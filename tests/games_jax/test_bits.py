@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games_jax
@@ -73,6 +73,7 @@ def test_single_bits_and_those_off_the_board(words, width):
         assert bits.to_int(board, width=width) == (1 << index if 0 <= index < size else 0)
 
 
+@settings(max_examples=15)  # each has shapes of its own to compile
 @given(boards, st.randoms(use_true_random=False))
 def test_unpack_pack_and_permute(board, random):
     (words, width), value = board

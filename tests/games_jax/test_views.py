@@ -1,5 +1,6 @@
 """Views: the same game under other actions."""
 
+import dataclasses
 import functools
 
 import jax
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 
 import games_jax
+from games_jax.game import Game
 from games_jax.views import ByRank, Restricted
+from games_jax.wrapper import Wrapper
 
 
 @functools.cache
@@ -31,34 +34,93 @@ def states(name, plies, **options):
 def test_ranks_are_the_legal_actions_in_order(name, plies, width):
     game, positions = states(name, plies)
     view = ByRank(game, width=width)
-    legal = np.asarray(jax.vmap(game.legal_actions)(positions))
-    ranks = np.asarray(jax.vmap(view.legal_actions)(positions))
+
+    @jax.jit
+    @functools.partial(jax.vmap, in_axes=(0, None))
+    def by_rank(state, rank):
+        return view.action_of(state, rank), view.step(state, rank)
+
+    both = jax.jit(jax.vmap(lambda state: (game.legal_actions(state), view.legal_actions(state))))
+    legal, ranks = map(np.asarray, both(positions))
     np.testing.assert_array_equal(ranks.sum(-1), legal.sum(-1))
+    step = jax.jit(jax.vmap(game.step))
     for rank in range(3):
-        actions = np.asarray(jax.vmap(view.action_of, in_axes=(0, None))(positions, rank))
-        after = jax.vmap(view.step, in_axes=(0, None))(positions, rank)
-        for i in np.flatnonzero(ranks[:, rank]):
-            assert actions[i] == np.flatnonzero(legal[i])[rank]
-            one = game.step(jax.tree.map(lambda leaf, i=i: leaf[i], positions), jnp.int32(actions[i]))
-            jax.tree.map(np.testing.assert_array_equal, one, jax.tree.map(lambda leaf, i=i: leaf[i], after))
+        actions, after = by_rank(positions, rank)
+        here = ranks[:, rank]
+        assert [int(a) for a in actions[here]] == [np.flatnonzero(row)[rank] for row in legal[here]]
+        same = jax.tree.map(lambda leaf, here=here: leaf[here], (step(positions, actions), after))
+        jax.tree.map(np.testing.assert_array_equal, *same)
 
 
 def test_chess_moves_by_rank_are_all_moves():
     chess = games_jax.make("chess", repetition=0)
     view = ByRank(chess, width=218)
     state = chess.from_string("R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1")
-    assert int(view.legal_actions(state).sum()) == 218
-    ranks = jnp.arange(218, dtype=jnp.int32)
-    actions = np.asarray(jax.jit(jax.vmap(view.action_of, in_axes=(None, 0)))(state, ranks))
-    np.testing.assert_array_equal(np.sort(actions), np.flatnonzero(chess.legal_actions(state)))
+
+    @jax.jit
+    def look(state):
+        actions = jax.vmap(view.action_of, in_axes=(None, 0))(state, jnp.arange(218, dtype=jnp.int32))
+        return view.legal_actions(state), actions, chess.legal_actions(state)
+
+    ranks, actions, legal = look(state)
+    assert int(ranks.sum()) == 218
+    np.testing.assert_array_equal(np.sort(actions), np.flatnonzero(legal))
 
 
 def test_a_finished_game_stays():
     game, positions = states("connect_four", 42)
     view = ByRank(game, width=7)
-    assert not np.asarray(jax.vmap(view.legal_actions)(positions)).any()
-    after = jax.vmap(view.step)(positions, jnp.zeros(32, jnp.int32))
+    assert not np.asarray(jax.jit(jax.vmap(view.legal_actions))(positions)).any()
+    after = jax.jit(jax.vmap(view.step))(positions, jnp.zeros(32, jnp.int32))
     jax.tree.map(np.testing.assert_array_equal, after, positions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Dice:
+    """One player adds 1, 2, 3 (action + 1) or nothing to a sum, as a coin says, three times."""
+
+    name, version, num_players, num_actions, has_chance = "dice", 1, 1, 3, True
+    observation_shape, max_steps = (1,), 3
+
+    def init(self, key):
+        del key
+        return jnp.zeros(2, jnp.int32)
+
+    def step(self, state, action, key):
+        added = jnp.where(jax.random.bernoulli(key), action + 1, 0)
+        return state + jnp.where(self.is_over(state), 0, jnp.stack([added, jnp.int32(1)]))
+
+    def legal_actions(self, state):
+        return jnp.array([False, True, True]) & ~self.is_over(state)
+
+    def current_player(self, state):
+        del state
+        return jnp.int32(0)
+
+    def is_over(self, state):
+        return state[1] == 3
+
+
+def test_wrappers_hand_the_key_of_a_game_with_chance_on():
+    dice = Dice()
+    start = dice.init(jax.random.key(0))
+    wrapped = [Wrapper(dice), ByRank(dice, width=2), Restricted(dice, allowed=dice.legal_actions)]
+    for game in wrapped:
+        action = 1 if isinstance(game, ByRank) else 2  # the second of the legal ones, 1 and 2
+        sums = {int(game.step(start, jnp.int32(action), jax.random.key(k))[0]) for k in range(10)}
+        assert sums == {0, 3} and game.has_chance
+    checked = games_jax.checked(dice)
+    after = [checked.step(checked.init(jax.random.key(0)), 2, jax.random.key(k)) for k in range(10)]
+    assert {int(state.inner[0]) for state in after} == {0, 3}
+
+
+def test_a_wrapper_is_the_game_inside():
+    game = games_jax.make("tic_tac_toe")
+    wrapper = Wrapper(game)
+    assert isinstance(wrapper, Game) and wrapper.name == game.name
+    state = wrapper.from_string("b2 a1")
+    for question in ("render", "to_svg", "current_player", "is_over"):
+        assert getattr(wrapper, question)(state) == getattr(game, question)(state)
 
 
 def test_restriction():

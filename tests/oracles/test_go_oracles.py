@@ -28,8 +28,8 @@ def spiel_board(state, size):
 
 
 SIZES = [
-    (5, 7.5, 200),
-    (9, 7.5, 60),
+    (5, 7.5, 100),
+    (9, 7.5, 30),
     pytest.param(5, 7.5, 2000, marks=pytest.mark.slow),
     pytest.param(2, 1, 200, marks=pytest.mark.slow),
     pytest.param(3, 4, 200, marks=pytest.mark.slow),

@@ -85,8 +85,8 @@ class Go:
 
 
 VARIANTS = [
-    (2, 1, "superko", True, 200),
-    (3, 0, "simple", True, 200),
+    (2, 1, "superko", True, 100),
+    (3, 0, "simple", True, 100),
     pytest.param(4, 2, "superko", False, 300, marks=pytest.mark.slow),
     pytest.param(5, 0.5, "superko", True, 200, marks=pytest.mark.slow),
     pytest.param(6, 4, "simple", True, 200, marks=pytest.mark.slow),

@@ -5,18 +5,21 @@ import numpy as np
 import pytest
 from games_record import length, record
 
-NAMES = [
-    "hex(size=3, swap=True)",
-    "hex(size=4)",
-    pytest.param("hex(size=7, swap=True)", marks=pytest.mark.slow),
-    "hex(size=11)",
+GAMES = [
+    ("hex(size=3, swap=True)", 500),
+    ("hex(size=4)", 500),
+    ("hex(size=11)", 200),
+    *(
+        pytest.param(name, 2000, marks=pytest.mark.slow)
+        for name in ("hex(size=3, swap=True)", "hex(size=4)", "hex(size=7, swap=True)", "hex(size=11)")
+    ),
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_ply_against_open_spiel(name):
+@pytest.mark.parametrize(("name", "games"), GAMES)
+def test_every_ply_against_open_spiel(name, games):
     pyspiel = pytest.importorskip("pyspiel")
-    played, boards = record(name, games=2000)
+    played, boards = record(name, games=games)
     size = round(boards.shape[-1] ** 0.5)
     spiel = pyspiel.load_game(f"hex(board_size={size},swap={'swap' in name})")
     for index in range(played.actions.shape[1]):

@@ -22,7 +22,7 @@ def spiel_board(state, letters, coordinates):
     return [letters.index(cell) for line in lines for cell in line if cell in letters]
 
 
-@pytest.mark.parametrize("games", [500, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("games", [250, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", GAMES)
 def test_every_ply_of_random_games(name, games):
     letters, coordinates = GAMES[name]

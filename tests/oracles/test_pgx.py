@@ -36,9 +36,10 @@ def pgx_games(name, actions):
     return [np.concatenate([np.asarray(a)[None], np.asarray(b)]) for a, b in zip(first, rest)]
 
 
+@pytest.mark.parametrize("games", [500, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "othello"])
-def test_every_ply_of_random_games(name):
-    played, boards = record(name, games=2000)
+def test_every_ply_of_random_games(name, games):
+    played, boards = record(name, games=games)
     actions = played.actions
     if name == "othello":
         # Where neither side can move our game is over; pgx wants to see both of them pass.

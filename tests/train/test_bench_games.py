@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from train import bench_games_more
 from train.bench_games import bench_games, choose, rankings, table
 
 
@@ -38,3 +39,17 @@ def test_a_game_that_pgx_lacks_stands_alone():
     (row,) = bench_games(["othello(size=4)"], batch=8, steps=4, repeats=1)
     assert row.pgx is None
     assert row.game in table([row])
+
+
+def test_playouts_perft_and_moves_stand_beside_their_peers():
+    pytest.importorskip("pyspiel")
+    pytest.importorskip("chess")
+    lines = [
+        bench_games_more.playout_line("hex(size=9)", batch=4, repeats=1),
+        bench_games_more.perft_line(depth=2, repeats=1),
+        bench_games_more.cube_line("cube2", batch=4, moves=3, repeats=1),
+    ]
+    assert [line.peer is None for line in lines] == [False, False, True]
+    assert all(len(line.ours.rates) == 1 for line in lines)
+    text = bench_games_more.table(lines)
+    assert all(line.what in text and line.peer_name in text for line in lines)
