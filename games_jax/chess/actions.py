@@ -128,6 +128,13 @@ def nth(planes: Sequence[Board], n: jax.Array) -> jax.Array:
     return action.astype(jnp.int32)
 
 
+def draw(planes: Sequence[Board], total: jax.Array, random: jax.Array) -> jax.Array:
+    """One of the `total` (uint32 `[]`) actions set, int32 `[]`, by random bits (uint32 `[]`)."""
+    # The upper half of the 64-bit product of two words.
+    low, high = random & np.uint32(0xFFFF), random >> 16
+    return nth(planes, (high * total + ((low * total) >> 16)) >> 16)
+
+
 def encode(origin: int, target: int, promotion: str = "") -> int:
     """The action of a move between two squares as the mover sees them, on the host.
 

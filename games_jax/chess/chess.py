@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ import numpy as np
 from games_jax import bits
 from games_jax.chess import actions, notation, observe, render, rules
 from games_jax.chess.board import unpack
+from games_jax.chess.moves import Moves
 from games_jax.chess.rules import State
 from games_jax.play import legal_numbers, play
 
@@ -24,17 +26,20 @@ def _in_check(position: rules.Position) -> jax.Array:
     return position.moves().in_check
 
 
-_settle = jax.jit(rules.settle, static_argnums=3)
+@functools.partial(jax.jit, static_argnums=3)
+def _settle(position: rules.Position, clock: jax.Array, ply: jax.Array, limits: rules.Limits) -> jax.Array:
+    moves = position.moves()
+    return rules.settle(position, moves, ~moves.any, clock, ply, limits)
 
 
-def _planes(state: State) -> tuple[bits.Board, ...]:
-    """The boards of the legal actions, way by way; empty once the game is over."""
+def _moves(state: State) -> Moves:
+    """The legal moves; none once the game is over."""
     # With no piece and no right of his own, the mover has no move.
     kept = jnp.where(rules.ending(state.flags) == rules.RUNNING, np.uint32(0xFFFFFFFF), np.uint32(0))
     position = rules.position_of(state)
     own = tuple(word & kept for word in position.pieces.own)
     position = position._replace(pieces=position.pieces._replace(own=own), rights=position.rights & kept)
-    return position.moves().planes
+    return position.moves()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,11 +155,11 @@ class Chess:
 
     def legal_actions(self, state: State) -> jax.Array:
         """Bool `[4672]`; none once the game is over. There is no bound on their number below that."""
-        return unpack(bits.compute_once(*_planes(state))).reshape(self.num_actions)
+        return unpack(_moves(state).kept_planes()).reshape(self.num_actions)
 
     def num_legal(self, state: State) -> jax.Array:
         """Int32 `[]`: how many legal actions there are."""
-        ((total,),) = bits.compute_once((actions.count(_planes(state)),))
+        ((total,),) = bits.compute_once((actions.count(_moves(state).planes),))
         return total.astype(jnp.int32)
 
     def nth_action(self, state: State, n: jax.Array) -> jax.Array:
@@ -163,7 +168,7 @@ class Chess:
         The row of 4,672 is never made: this takes a fraction of the time of `legal_actions`. What it answers
         for a finished game means nothing.
         """
-        return actions.nth(bits.compute_once(*_planes(state)), n)
+        return actions.nth(_moves(state).kept_planes(), n)
 
     def random_action(self, state: State, random: jax.Array) -> jax.Array:
         """Int32 `[]`: a legal action, each as likely as another to within 1 in 10 million; for playouts.
@@ -172,22 +177,20 @@ class Chess:
             state: the state; what a finished one answers means nothing.
             random: uint32 `[]` of random bits.
         """
-        planes = bits.compute_once(*_planes(state))  # read twice; a third of the time of a random ply
-        total = actions.count(planes)
-        # The upper half of the 64-bit product of two words.
-        low, high = random & np.uint32(0xFFFF), random >> 16
-        return actions.nth(planes, (high * total + ((low * total) >> 16)) >> 16)
+        planes = _moves(state).kept_planes()  # read twice; a third of the time of a random ply
+        return actions.draw(planes, actions.count(planes), random)
 
     def playout(self, state: State, key: jax.Array) -> jax.Array:
         """Float32 `[2]`: the rewards at the end of one game played on uniformly at random."""
 
-        def ply(carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
-            state, number = carry
+        def ply(carry: tuple[rules.Walk, jax.Array]) -> tuple[rules.Walk, jax.Array]:
+            walk, number = carry
             random = jax.random.bits(jax.random.fold_in(key, number), (), jnp.uint32)
-            return self.step(state, self.random_action(state, random)), number + np.uint32(1)
+            return walk.on(random, self._limits), number + np.uint32(1)
 
-        start = state, jnp.zeros((), jnp.uint32)
-        return self.rewards(jax.lax.while_loop(lambda carry: ~self.is_over(carry[0]), ply, start)[0])
+        start = rules.Walk.begin(state), jnp.zeros((), jnp.uint32)
+        end = jax.lax.while_loop(lambda carry: carry[0].ending == rules.RUNNING, ply, start)[0]
+        return rules.rewards(end.ending, end.ply)
 
     def observe(self, state: State, player: jax.Array) -> jax.Array:
         """Bool `[8, 8, 12 * history + 11]`, the board with `player`'s own side at the bottom.
@@ -206,9 +209,7 @@ class Chess:
 
     def rewards(self, state: State) -> jax.Array:
         """Float32 `[2]`: +1 to who gives mate and -1 to the other, else zeros."""
-        mated = rules.ending(state.flags) == rules.CHECKMATE
-        white = jnp.where(mated, 2 * self.current_player(state) - 1, np.int32(0))
-        return jnp.stack([white, -white]).astype(jnp.float32)
+        return rules.rewards(rules.ending(state.flags), state.ply)
 
     def is_over(self, state: State) -> jax.Array:
         """Bool `[]`."""

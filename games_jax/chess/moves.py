@@ -7,6 +7,7 @@ end; nothing loops over pieces and nothing is tried and taken back.
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import jax
@@ -62,6 +63,16 @@ class Moves(NamedTuple):
         """73 boards in the order of the action planes: promotions to knight, bishop and rook come last."""
         return (*self.slides, *self.jumps, *(self.promotions * 3))
 
+    def kept_planes(self) -> tuple[Board, ...]:
+        """`planes` for those who read them more than once, see `bits.compute_once`.
+
+        A kernel for every two directions: one for all takes XLA three times as long to compile.
+        """
+        slides = [bits.compute_once(*self.slides[i : i + 14]) for i in range(0, len(self.slides), 14)]
+        others = bits.compute_once(*self.jumps, *self.promotions)
+        jumps, promotions = others[: len(self.jumps)], others[len(self.jumps) :]
+        return (*itertools.chain(*slides), *jumps, *(promotions * 3))
+
     @property
     def any(self) -> jax.Array:
         """Bool `[]`: whether there is a legal move."""
@@ -86,6 +97,29 @@ class _Threats(NamedTuple):
     rays: tuple[Board, ...]
     pinned: tuple[Board, ...]
     block: Board
+    in_check: jax.Array
+
+
+class _Restraints(NamedTuple):
+    """What the other side leaves to the mover's pieces.
+
+    All moves follow from these boards, and they are computed once: a program that repeats what they depend on
+    for each of the 73 planes takes XLA three times as long to compile.
+
+    Attributes:
+        ends: where a piece other than the king may arrive.
+        king_ends: where the king may.
+        free: for each of the four lines, the squares whose piece may move along it: not pinned, or on it.
+        takes: the pawns that may take in passing to the NE, and to the NW.
+        castlings: the king's square or none, for castling short, and long.
+        in_check: bool `[]`.
+    """
+
+    ends: Board
+    king_ends: Board
+    free: tuple[Board, ...]
+    takes: tuple[Board, Board]
+    castlings: tuple[Board, Board]
     in_check: jax.Array
 
 
@@ -160,6 +194,29 @@ def _en_passant(pawns: Board, target: Board, threats: _Threats) -> tuple[Board, 
     return takers[0], takers[1]
 
 
+def _restraints(pieces: Pieces, rights: jax.Array, passed: Board) -> _Restraints:
+    threats = _threats(pieces)
+    pins = union(*threats.pinned)
+    free = tuple(bits.either(bits.without(FULL, pins), pinned) for pinned in threats.pinned)
+    pawns = bits.both(pieces.pawns, pieces.own)
+    taking_ne, taking_nw = _en_passant(pawns, passed, threats)
+    # NE and SW are line 1, NW and SE line 3.
+    boards = _Restraints(
+        ends=bits.without(threats.block, pieces.own),
+        king_ends=bits.without(FULL, bits.either(pieces.own, threats.danger)),
+        free=free,
+        takes=(bits.both(taking_ne, free[_NE]), bits.both(taking_nw, free[_NW % 4])),
+        castlings=_castlings(pieces, rights, threats),
+        in_check=threats.in_check,
+    )
+    flag = boards.in_check.astype(jnp.uint32)
+    ends, king_ends, *rest, (flag,) = bits.compute_once(
+        boards.ends, boards.king_ends, *boards.free, *boards.takes, *boards.castlings, (flag,)
+    )
+    return _Restraints(ends, king_ends, tuple(rest[:4]), (rest[4], rest[5]), (rest[6], rest[7]), flag != 0)
+
+
+@jax.jit  # traced once for all who ask; a search asks in six places
 def legal_moves(pieces: Pieces, rights: jax.Array, passed: Board) -> Moves:
     """The legal moves.
 
@@ -172,19 +229,13 @@ def legal_moves(pieces: Pieces, rights: jax.Array, passed: Board) -> Moves:
     other, empty = bits.without(occupied, own), bits.without(FULL, occupied)
     pawns, knights, king = (bits.both(kind, own) for kind in (pieces.pawns, pieces.knights, pieces.kings))
     sliders = [bits.both(line, own) for line in (pieces.straight, pieces.diagonal)]
-    threats = _threats(pieces)
-    ends = bits.without(threats.block, own)
-    king_ends = bits.without(FULL, bits.either(own, threats.danger))
-    pins = union(*threats.pinned)
-    taking_ne, taking_nw = _en_passant(pawns, passed, threats)
-    castlings = dict(zip((_E, _W), _castlings(pieces, rights, threats), strict=True))
+    ends, king_ends, free, takes, castling, in_check = _restraints(pieces, rights, passed)
+    castlings, taking = dict(zip((_E, _W), castling)), dict(zip((_NE, _NW), takes))
 
     slides, promotions = [], {}
     for d in range(8):
         back = STEPS[(d + 4) % 8]
-        # Free to move along this line: not pinned, or pinned on it.
-        free = bits.either(bits.without(FULL, pins), threats.pinned[d % 4])
-        movers, walkers = bits.both(sliders[d % 2], free), bits.both(pawns, free)
+        movers, walkers = bits.both(sliders[d % 2], free[d % 4]), bits.both(pawns, free[d % 4])
         start = move(ends, back)
         nearest = union(bits.both(movers, start), bits.both(king, move(king_ends, back)))
         if d in (_N, _NE, _NW):
@@ -192,8 +243,8 @@ def legal_moves(pieces: Pieces, rights: jax.Array, passed: Board) -> Moves:
             steps = bits.both(walkers, move(landing, back))
             promotions[d] = bits.both(steps, _BEFORE_LAST_ROW)
             nearest = bits.either(nearest, steps)
-        if d in (_NE, _NW):
-            nearest = bits.either(nearest, bits.both(taking_ne if d == _NE else taking_nw, free))
+        if d in taking:
+            nearest = bits.either(nearest, taking[d])
         slides.append(nearest)
         for distance in range(2, 8):
             start = move(bits.both(start, empty), back)
@@ -206,18 +257,12 @@ def legal_moves(pieces: Pieces, rights: jax.Array, passed: Board) -> Moves:
                 movable = bits.either(movable, castlings[d])
             slides.append(movable)
 
-    jumpers = bits.without(knights, pins)
+    jumpers = bits.both(knights, bits.both(free[_N], free[_NE]))  # pinned on no line
     jumps = [bits.both(jumpers, move(ends, (-rows, -columns))) for rows, columns in KNIGHT_STEPS]
     return Moves(
         slides=tuple(slides),
         jumps=tuple(jumps),
         promotions=(promotions[_NW], promotions[_N], promotions[_NE]),
-        in_check=threats.in_check,
-        en_passant=_any_takes(taking_ne, taking_nw, pins, threats.pinned),
+        in_check=in_check,
+        en_passant=bits.is_any(bits.either(*takes)),
     )
-
-
-def _any_takes(taking_ne: Board, taking_nw: Board, pins: Board, pinned: tuple[Board, ...]) -> jax.Array:
-    # NE and SW are line 1, NW and SE line 3.
-    free = [bits.either(bits.without(FULL, pins), pinned[line]) for line in (_NE, _NW % 4)]
-    return bits.is_any(bits.either(bits.both(taking_ne, free[0]), bits.both(taking_nw, free[1])))

@@ -94,6 +94,13 @@ def ending(flags: jax.Array) -> jax.Array:
     return (flags >> _ENDING).astype(jnp.int32)
 
 
+def rewards(ending: jax.Array, ply: jax.Array) -> jax.Array:
+    """Float32 `[2]` from an ending (int32 `[]`) with the mover of `ply` (uint32 `[]`) to move."""
+    mover = (ply & np.uint32(1)).astype(jnp.int32)
+    white = jnp.where(ending == CHECKMATE, 2 * mover - 1, np.int32(0))
+    return jnp.stack([white, -white]).astype(jnp.float32)
+
+
 def position_of(state: State) -> Position:
     """What decides the state's legal moves; a finished game's position may have some."""
     return Position(state.pieces, rights(state.flags), passed(state.flags))
@@ -176,12 +183,13 @@ class Position(NamedTuple):
         a, b, c = (placed(board, new) for board, new in zip(codes, as_promoted, strict=True))
         own = bits.either(bits.without(pieces.own, origin), target)
         kept = self.rights & ~_lost_rights(bits.either(origin, target))
-        position = Position(
-            Pieces((own[0], own[1] ^ rook), a, (b[0], b[1] ^ rook), c).turned(),
-            ((kept & np.uint32(3)) << 2) | (kept >> 2),
-            jnp.where(is_pawn & (rows == -2), column + 1, 0).astype(jnp.uint32),
-        )
-        return position, ~(is_pawn | is_capture)
+        turned = Pieces((own[0], own[1] ^ rook), a, (b[0], b[1] ^ rook), c).turned()
+        rights = ((kept & np.uint32(3)) << 2) | (kept >> 2)
+        passed = jnp.where(is_pawn & (rows == -2), column + 1, 0).astype(jnp.uint32)
+        quiet = (~(is_pawn | is_capture)).astype(jnp.uint32)
+        # Whatever comes next reads the position often.
+        *boards, (rights, passed, quiet) = bits.compute_once(*turned, (rights, passed, quiet))
+        return Position(Pieces(*boards), rights, passed), quiet != 0
 
 
 def _meet(board: Board, squares: Board) -> jax.Array:
@@ -206,10 +214,18 @@ def _lacks_material(pieces: Pieces) -> jax.Array:
     return ~decisive & (one_minor | (~bits.is_any(knights) & one_colour))
 
 
-def settle(position: Position, clock: jax.Array, ply: jax.Array, limits: Limits) -> jax.Array:
-    """The flags of a position, `clock` and `ply` uint32; repetition is not looked at."""
-    moves = position.moves()
-    stuck = ~moves.any
+def settle(
+    position: Position, moves: Moves, stuck: jax.Array, clock: jax.Array, ply: jax.Array, limits: Limits
+) -> jax.Array:
+    """The flags of a position; repetition is not looked at.
+
+    Args:
+        position: the position.
+        moves: its legal moves.
+        stuck: bool `[]`, whether there is none.
+        clock, ply: uint32 `[]`.
+        limits: the rules.
+    """
     code = jnp.zeros((), jnp.uint32)
     # The last that applies stands: a mate on the last quiet move wins.
     for applies, number in (
@@ -230,13 +246,64 @@ def step(state: State, action: jax.Array, limits: Limits) -> State:
     position, is_quiet = position_of(state).after(jnp.asarray(action, jnp.int32))
     quiet_plies = jnp.where(is_quiet, clock(state.flags) + 1, 0).astype(jnp.uint32)
     ply = state.ply + np.uint32(1)
-    flags = settle(position, quiet_plies, ply, limits)
+    moves = position.moves()
+    flags = settle(position, moves, ~moves.any, quiet_plies, ply, limits)
     boards = [bits.where(over, old, new) for old, new in zip(state.pieces, position.pieces, strict=True)]
     flags, ply = jnp.where(over, state.flags, flags), jnp.where(over, state.ply, ply)
     keys = (_key(state.pieces, state.flags, state.ply), _key(Pieces(*boards), flags, ply))
     *boards, (flags, ply), old_key, new_key = bits.compute_once(*boards, (flags, ply), *keys)
     seen, flags = _remember(state, flags, old_key, new_key, over, limits)
     return State(Pieces(*boards), flags, ply, seen, _shift_past(state, over))
+
+
+class Walk(NamedTuple):
+    """A random game on its way, which finds the moves of each position once.
+
+    A step looks for moves to see whether the game has ended, and the choice of the next move for all of them.
+    Here the end is noticed when the next move is to be chosen, one turn later.
+
+    Attributes:
+        position: the position, its ending not yet looked at.
+        clock: uint32 `[]`, plies since the last capture or pawn move.
+        ply: uint32 `[]`.
+        seen: the keys of earlier positions as in `State`, up to the last.
+        ending: int32 `[]`, an index of `ENDINGS`.
+    """
+
+    position: Position
+    clock: jax.Array
+    ply: jax.Array
+    seen: Any
+    ending: jax.Array
+
+    @classmethod
+    def begin(cls, state: State) -> Walk:
+        """The walk from a state."""
+        quiet = clock(state.flags).astype(jnp.uint32)
+        return cls(position_of(state), quiet, state.ply, state.seen, ending(state.flags))
+
+    def on(self, random: jax.Array, limits: Limits) -> Walk:
+        """Notes the ending if there is one; else plays a move that `random` (uint32 `[]`) draws."""
+        moves = self.position.moves()
+        planes = moves.kept_planes()
+        count = actions.count(planes)
+        flags = settle(self.position, moves, count == 0, self.clock, self.ply, limits)
+        position, is_quiet = self.position.after(actions.draw(planes, count, random))
+        # Computed once: the keys are two long chains of which much depends.
+        (flags,), key = bits.compute_once((flags,), _key(self.position.pieces, flags, self.ply))
+        seen, repeats = self.seen, jnp.zeros((), bool)
+        if limits.repetition:
+            window = seen.shape[1]
+            same = (seen[0] == key[0]) & (seen[1] == key[1])
+            repeats = (jnp.sum(same, dtype=jnp.int32) + 1 >= limits.repetition) & (self.clock != 0)
+            is_slot = np.arange(window, dtype=np.uint32) == jax.lax.rem(self.clock, np.uint32(window))
+            seen = jnp.where(is_slot[None, :], jnp.stack(key)[:, None], seen)
+            seen = jnp.where(is_quiet, seen, np.uint32(0))
+        code = ending(flags)
+        code = jnp.where((code == RUNNING) & repeats, np.int32(REPETITION), code)
+        quiet = jnp.where(is_quiet, self.clock + np.uint32(1), np.uint32(0))
+        ended = code != RUNNING
+        return Walk(position, quiet, jnp.where(ended, self.ply, self.ply + np.uint32(1)), seen, code)
 
 
 def _remember(

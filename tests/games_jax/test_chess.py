@@ -159,6 +159,35 @@ def test_random_actions_are_uniform():
 
 
 @pytest.mark.slow
+def test_a_walk_ends_as_the_game_does_step_by_step():
+    """Playouts look at the end of a game one turn later than steps; the same draws lead to the same end."""
+    texts = (
+        "7k/8/8/8/8/8/R7/K7 w - - 0 5",
+        "6k1/2Q5/8/6K1/8/8/8/8 w - - 97 8",
+        "4k3/8/8/8/8/8/PP6/4K3 w - - 0 1",
+    )
+    starts = [SHORT.from_string(text) for text in texts]
+    states = jax.tree.map(lambda *leaves: jnp.repeat(jnp.stack(leaves), 64, axis=0), *starts)
+    draws = jax.random.bits(jax.random.key(3), (41, 192), jnp.uint32)
+    one_step = jax.jit(jax.vmap(lambda state, draw: SHORT.step(state, SHORT.random_action(state, draw))))
+
+    @jax.jit
+    @jax.vmap
+    def one_turn(walk, draw):
+        after = walk.on(draw, SHORT._limits)
+        return jax.tree.map(lambda new, old: jnp.where(walk.ending != rules.RUNNING, old, new), after, walk)
+
+    walks = jax.vmap(rules.Walk.begin)(states)
+    for draw in draws:
+        states, walks = one_step(states, draw), one_turn(walks, draw)
+    endings = np.asarray(rules.ending(states.flags))
+    assert np.asarray(walks.ending).tolist() == endings.tolist()
+    assert np.asarray(walks.ply).tolist() == np.asarray(states.ply).tolist()
+    reached = {rules.ENDINGS[code] for code in endings}
+    assert reached >= {"repetition", "length", "insufficient material", "move rule"}
+
+
+@pytest.mark.slow
 def test_playouts():
     """A finished game has its result; where White mates in one or is mated at once, some games end so."""
     playout = jax.jit(jax.vmap(GAME.playout, in_axes=(None, 0)))
