@@ -43,6 +43,12 @@ class RunConfig:
         pattern=r"[A-Za-z0-9_][A-Za-z0-9._-]*",
     )
     directory: str = setting("Where run directories are made.", default="runs")
+    algorithm: str = setting(
+        'What learns: "alphazero", "expert_iteration", "td_ntuple", "ppo" or "reinforce"; the sections '
+        "between [network] and [evaluation] are the algorithm's own.",
+        default="alphazero",
+        pattern=r"[a-z0-9_]+",
+    )
     seed: int = setting(
         "All randomness of the run follows from it; two runs that differ only in it are independent repeats.",
         default=0,
@@ -94,9 +100,10 @@ class SelfplayConfig:
     plies_per_iteration: int = setting(
         "Plies by which every game advances between two rounds of learning.", default=16, minimum=1
     )
-    search: Literal["puct", "gumbel"] = setting(
+    search: Literal["puct", "gumbel", "regularised"] = setting(
         'How moves are searched: "puct" as in AlphaZero, "gumbel" as in Gumbel AlphaZero, which learns from '
-        "few simulations (under about 32) where PUCT does not.",
+        'few simulations (under about 32) where PUCT does not; "regularised" is PUCT that plays by, and '
+        "teaches, the policy its visits tend to (Grill et al. 2020).",
         default="puct",
     )
     simulations: int = setting(

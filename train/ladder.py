@@ -22,7 +22,7 @@ from train.config import Config
 from train.metrics import Record, read_jsonl
 from train.networks import Network
 from train.player_specs import make_player, search_constants
-from train.players import AnyPlayer, Player, network_player
+from train.players import AnyPlayer, Player, SearchName, network_player
 from train.ratings import Encounter, Rating, rate
 from train.run_directory import CHECKPOINTS, METRICS
 from train.solo import solo_evaluation
@@ -179,6 +179,18 @@ def encounters_from(records: Iterable[Record]) -> list[Encounter]:
     ]
 
 
+def _section(config: Any, name: str) -> dict[str, Any]:
+    """A section of a config by key; empty if its algorithm has none of that name."""
+    return dataclasses.asdict(getattr(config, name)) if hasattr(config, name) else {}
+
+
+def _evaluation_search(config: Any) -> SearchName:
+    """The search an agent is measured under: what it learnt from, or PUCT."""
+    if hasattr(config, "expert"):
+        return "policy_bonus"
+    return "gumbel" if _section(config, "selfplay").get("search") == "gumbel" else "puct"
+
+
 def run_evaluation(
     config: Config,
     directory: str | Path,
@@ -205,6 +217,8 @@ def run_evaluation(
         ValueError: if an opponent of the config is not understood.
     """
     settings = config.evaluation
+    search = _evaluation_search(config)
+    constants = search_constants({**_section(config, "search"), **_section(config, "expert")}, search)
     opponents = [make_player(spec, game) for spec in settings.opponents]
     base_key = jax.random.fold_in(jax.random.key(config.run.seed), EVALUATION_STREAM)
     ladder: Ladder | None = None
@@ -216,8 +230,8 @@ def run_evaluation(
             network,
             params,
             simulations=settings.simulations,
-            search=config.selfplay.search,
-            constants=search_constants(dataclasses.asdict(config.search), config.selfplay.search),
+            search=search,
+            constants=constants,
         )
 
     if game.num_players == 1:

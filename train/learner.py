@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +10,11 @@ import optax
 
 from games_jax.game import Game, symmetries_of
 from train.config import LearnerConfig
-from train.networks import Network, Variables
+from train.networks import Network, Variables, show
 from train.replay import Batch, Replay, sample
 from train.targets import mix
 
-__all__ = ["Learner", "learn", "loss", "make_optimizer", "new_learner"]
+__all__ = ["Learner", "LossOptions", "LossSettings", "learn", "loss", "make_optimizer", "new_learner"]
 
 
 class Learner(NamedTuple):
@@ -29,6 +29,27 @@ class Learner(NamedTuple):
     variables: Any
     average: Any
     optimizer: optax.OptState
+
+
+class LossSettings(Protocol):
+    """What the loss needs to know; `LearnerConfig` says what each is."""
+
+    @property
+    def value_loss_weight(self) -> float: ...  # noqa: D102
+
+    @property
+    def value_target_mix(self) -> float: ...  # noqa: D102
+
+    @property
+    def augment(self) -> bool: ...  # noqa: D102
+
+
+class LossOptions(NamedTuple):
+    """`LossSettings` of trainers whose config has no `[learner]`."""
+
+    value_loss_weight: float
+    value_target_mix: float
+    augment: bool
 
 
 def new_learner(network: Network, optimizer: optax.GradientTransformation, key: jax.Array) -> Learner:
@@ -62,7 +83,7 @@ def make_optimizer(settings: LearnerConfig, *, total_steps: int) -> optax.Gradie
 
 
 def loss(
-    game: Game, network: Network, settings: LearnerConfig, variables: Variables, batch: Batch, key: jax.Array
+    game: Game, network: Network, settings: LossSettings, variables: Variables, batch: Batch, key: jax.Array
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """Cross-entropy to the search's policy plus the value's error, averaged over usable positions.
 
@@ -82,13 +103,17 @@ def loss(
 
     Reference: Silver et al. (2018), equation 1.
     """
-    observation = jax.vmap(game.observe)(batch.states, batch.movers)
-    legal = jax.vmap(game.legal_actions)(batch.states)
-    weights = batch.weights
+    states, weights = batch.states, batch.weights
+    observation = jax.vmap(lambda state: show(network, game, state))(states)
+    legal = jax.vmap(game.legal_actions)(states)
     symmetries = symmetries_of(game)
     if settings.augment and symmetries is not None:
         k = jax.random.randint(key, weights.shape[:1], 0, len(symmetries))
-        observation = jax.vmap(symmetries.observation)(observation, k)
+        if network.observe is None:
+            observation = jax.vmap(symmetries.observation)(observation, k)
+        else:  # what another view shows is turned by turning the board
+            turned = jax.vmap(game.transform)(states, k)  # pyright: ignore[reportAttributeAccessIssue]
+            observation = jax.vmap(network.observe)(turned)
         legal, weights = jax.vmap(symmetries.policy)(legal, k), jax.vmap(symmetries.policy)(weights, k)
     target = mix(batch.returns, batch.root_values, settings.value_target_mix)
     out = network.apply(variables, observation)

@@ -16,8 +16,15 @@ from typing import Any
 from games_jax.game import Game
 from train import checkpoint
 from train.engines import bitbully_player, gtp_player, rust_reversi_player
-from train.networks import Network, make_network
-from train.players import AnyPlayer, SearchName, network_player, random_player, uct_player
+from train.networks import Network, make_network, ntuple
+from train.players import (
+    AnyPlayer,
+    SearchName,
+    network_player,
+    random_player,
+    rave_player,
+    uct_player,
+)
 
 FORMS = {
     "random": ("random", "uniformly random legal moves"),
@@ -25,10 +32,14 @@ FORMS = {
         "uct:SIMULATIONS[@c=1.0,playouts=1]",
         "UCT with random playouts, plays the most visited move",
     ),
+    "rave": (
+        "rave:SIMULATIONS[@c=0.25,c_rave=3000]",
+        "UCT with playouts that learns of a move from all games in which it was played later: for Hex and Go",
+    ),
     "run": (
         "run:PATH[@sims=64,search=puct,temperature=0]",
         "the newest checkpoint of a run directory, or one checkpoint; sims=0 plays the network's best move, "
-        "search is puct or gumbel",
+        "search is puct, gumbel or policy_bonus (Expert Iteration's)",
     ),
     "bitbully": (
         "bitbully:full or bitbully:DEPTH",
@@ -54,8 +65,14 @@ SEARCH_KEYS: Mapping[SearchName, Mapping[str, str]] = {
         "first_play_reduction": "first_play_reduction",
     },
     "gumbel": {"considered_actions": "max_considered"},
+    "policy_bonus": {
+        "c_guided": "c",
+        "c_rave": "c_rave",
+        "policy_temperature": "policy_temperature",
+        "playout_weight": "playout_weight",
+    },
 }
-"""For each search: keys of the config's `[search]` section and the arguments they are."""
+"""For each search: keys of a config's `[search]` and `[expert]` sections and the arguments they are."""
 
 
 class _SpecError(ValueError):
@@ -82,6 +99,7 @@ def make_player(spec: str, game: Game) -> AnyPlayer:
     makers: Mapping[str, Callable[[str, dict[str, str], Game], AnyPlayer]] = {
         "random": _random,
         "uct": _uct,
+        "rave": _rave,
         "run": _run,
         "bitbully": _bitbully,
         "rust-reversi": _rust_reversi,
@@ -149,6 +167,14 @@ def _uct(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
     return uct_player(game, simulations=simulations, c=c, playouts=playouts)
 
 
+def _rave(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
+    simulations = _number(argument, "the number of simulations", int, 1)
+    c = _take(options, "c", float, 0.25, 0)
+    c_rave = _take(options, "c_rave", float, 3000.0, 0)
+    _none_left(options, "c, c_rave")
+    return rave_player(game, simulations=simulations, c=c, c_rave=c_rave)
+
+
 def _bitbully(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
     _none_left(options, "")
     return bitbully_player(game, None if argument == "full" else _number(argument, "the depth", int, 1))
@@ -172,8 +198,8 @@ def _run(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
     simulations = _take(options, "sims", int, 64, 0)
     temperature = _take(options, "temperature", float, 0.0, 0)
     search = options.pop("search", "puct")
-    if search not in ("puct", "gumbel"):
-        raise _SpecError(f"search must be puct or gumbel, got {search!r}")
+    if search not in ("puct", "gumbel", "policy_bonus"):
+        raise _SpecError(f"search must be one of {', '.join(SEARCH_KEYS)}, got {search!r}")
     _none_left(options, "sims, search, temperature")
     network, params, metadata = load_network(argument, game)
     return network_player(
@@ -184,14 +210,16 @@ def _run(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
         simulations=simulations,
         search=search,
         temperature=temperature,
-        constants=search_constants(metadata.config.get("search", {}), search),
+        constants=search_constants(
+            {**metadata.config.get("search", {}), **metadata.config.get("expert", {})}, search
+        ),
     )
 
 
 def search_constants(settings: Mapping[str, Any], search: SearchName) -> tuple[tuple[str, Any], ...]:
-    """What the `[search]` section of a config means for a search that plays, as sorted keyword pairs.
+    """What a config's `[search]` and `[expert]` mean for a search that plays, as sorted keyword pairs.
 
-    Exploration noise is off. Keys that the section lacks keep the search's defaults.
+    Exploration noise is off. Keys that are missing keep the search's defaults.
     """
     names = SEARCH_KEYS[search]
     constants = {names[key]: value for key, value in settings.items() if key in names}
@@ -220,4 +248,6 @@ def load_network(path: str, game: Game) -> tuple[Network, dict[str, Any], checkp
 @functools.lru_cache
 def _network(name: str, options: str, game: Game) -> Network:
     """One record per network, so that players with the same one share compiled programs."""
+    if name == ntuple.NAME:
+        return ntuple.as_player_network(game, json.loads(options))
     return make_network(name, game, **json.loads(options))

@@ -110,7 +110,13 @@ class EnginePlayer:
 
 AnyPlayer = Player | HostPlayer | EnginePlayer
 
-SearchName = Literal["puct", "gumbel"]
+SearchName = Literal["puct", "gumbel", "policy_bonus"]
+
+_SEARCHES: dict[str, Callable[..., Search]] = {
+    "puct": jaxsearch.puct,
+    "gumbel": jaxsearch.gumbel,
+    "policy_bonus": jaxsearch.policy_bonus,
+}
 
 
 @functools.partial(jax.jit, static_argnames="function")
@@ -215,6 +221,14 @@ def uct_player(game: Game, *, simulations: int, c: float = 1.0, playouts: int = 
     return Player(f"uct:{simulations}", act, None, think)
 
 
+@functools.lru_cache
+def rave_player(game: Game, *, simulations: int, c: float = 0.25, c_rave: float = 3000.0) -> Player:
+    """Plays the most visited move of UCT with random playouts and RAVE, see `jaxsearch.rave`."""
+    search = jaxsearch.rave(game, simulations=simulations, c=c, c_rave=c_rave)
+    act, think = _searching(game, search, temperature=0.0, by_visits=True)
+    return Player(f"rave:{simulations}", act, None, think)
+
+
 def network_player(
     name: str,
     game: Game,
@@ -258,9 +272,8 @@ def _network_functions(
     """`act` and `think` of a network player; the same objects for the same arguments."""
     evaluate = evaluator(network, game)
     if simulations > 0:
-        make = jaxsearch.gumbel if search == "gumbel" else jaxsearch.puct
-        searcher = make(game, evaluate, simulations=simulations, **dict(constants))
-        return _searching(game, searcher, temperature, by_visits=search == "puct")
+        searcher = _SEARCHES[search](game, evaluate, simulations=simulations, **dict(constants))
+        return _searching(game, searcher, temperature, by_visits=search != "gumbel")
 
     def act(key: jax.Array, states: Any, params: Any = None) -> jax.Array:
         logits, _ = evaluate(params, key, states)

@@ -174,7 +174,7 @@ def test_players_of_one_network_share_their_functions():
         ("uct:10@c=1,", "'' is not of the form key=value"),
         ("run:", "the path is missing"),
         ("run:nowhere", "nowhere is no directory"),
-        ("run:nowhere@search=uct", "search must be puct or gumbel"),
+        ("run:nowhere@search=uct", "search must be one of puct, gumbel, policy_bonus"),
         ("bitbully:full", "plays connect_four only, not tic_tac_toe"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_checkpoint_of_another_game_or_network_is_refused(tmp_path):
     with pytest.raises(ValueError, match="version 99"):
         make_player(f"run:{tmp_path / 'b'}", TIC_TAC_TOE)
     save_run(tmp_path / "c", TIC_TAC_TOE, *mlp(TIC_TAC_TOE), {"network": "transformer"})
-    with pytest.raises(ValueError, match=r'"transformer" .*expected one of mlp'):
+    with pytest.raises(ValueError, match=r'"transformer" .*expected one of hexagonal, mlp'):
         make_player(f"run:{tmp_path / 'c'}", TIC_TAC_TOE)
 
 

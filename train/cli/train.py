@@ -48,16 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Reads the config and trains; the exit status is 130 after Ctrl-C."""
-    from train.config import load
+    from train import algorithms
 
-    config = load(arguments.config, arguments.overrides)  # before JAX, so that mistakes show at once
+    config = algorithms.load(
+        arguments.config, arguments.overrides
+    )  # before JAX, so that mistakes show at once
     directory = Path(arguments.dir) if arguments.dir else Path(config.run.directory) / config.run.name
     start_jax()
-    from train import alphazero
     from train.ladder import run_evaluation
     from train.run import run as run_experiment
 
-    experiment = alphazero.setup(config)
+    experiment = algorithms.setup(config)
     evaluate = run_evaluation(
         config,
         directory,

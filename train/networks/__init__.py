@@ -1,6 +1,6 @@
 """Policy-value networks as records of pure functions: `make_network("patterns", game)`."""
 
-from train.networks.network import Network, NetworkOutput, Variables, evaluator, num_parameters
+from train.networks.network import Network, NetworkOutput, Variables, evaluator, num_parameters, show
 from train.networks.registry import make_network, names
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "make_network",
     "names",
     "num_parameters",
+    "show",
 ]

@@ -48,6 +48,9 @@ class Network:
         init: `init(key) -> variables`; consumes the key.
         apply: `apply(variables, observation [B, H, W, C]) -> NetworkOutput`. Row i of the output depends
             on row i of the input alone, and it can be `vmap`ped over a population of variables.
+        evaluator: judges states for a network that does not read observations; None for all others.
+        observe: `observe(state)` shows a state, as its mover, to a network that does not read the game's own
+            observations; None for all others.
     """
 
     name: str
@@ -56,15 +59,25 @@ class Network:
     num_actions: int
     init: Callable[[jax.Array], Variables]
     apply: Callable[[Variables, jax.Array], NetworkOutput]
+    evaluator: Evaluator | None = None
+    observe: Callable[[Any], jax.Array] | None = None
 
 
-def from_linen(name: str, options: Mapping[str, Any], game: Game, module: nn.Module) -> Network:
+def from_linen(
+    name: str,
+    options: Mapping[str, Any],
+    game: Game,
+    module: nn.Module,
+    observe: Callable[[Any], jax.Array] | None = None,
+) -> Network:
     """The network of a Flax linen module that maps planes `[B, H, W, C]` to a `NetworkOutput`.
 
     The module must have no state besides its parameters (no batch statistics) and draw no random numbers
-    in `__call__`.
+    in `__call__`. With `observe` it reads what that shows of a state in place of the game's observation.
     """
     shape = tuple(game.observation_shape)
+    if observe is not None:
+        shape = jax.eval_shape(lambda key: observe(game.init(key)), jax.random.key(0)).shape
 
     def init(key: jax.Array) -> Variables:
         return module.init(key, jnp.zeros((1, *shape), bool))
@@ -72,7 +85,14 @@ def from_linen(name: str, options: Mapping[str, Any], game: Game, module: nn.Mod
     def apply(variables: Variables, observation: jax.Array) -> NetworkOutput:
         return typing.cast(NetworkOutput, module.apply(variables, observation))
 
-    return Network(name, dict(options), shape, game.num_actions, init, apply)
+    return Network(name, dict(options), shape, game.num_actions, init, apply, observe=observe)
+
+
+def show(network: Network, game: Game, state: Any) -> jax.Array:
+    """What `network` reads of one state, as its mover sees it: `[H, W, C]`."""
+    if network.observe is not None:
+        return network.observe(state)
+    return game.observe(state, game.current_player(state))
 
 
 def evaluator(network: Network, game: Game) -> Evaluator:
@@ -89,7 +109,8 @@ def evaluator(network: Network, game: Game) -> Evaluator:
     Raises:
         ValueError: `network` was made for another observation shape or number of actions.
     """
-    expected = (tuple(game.observation_shape), game.num_actions)
+    shown = game.observation_shape if network.observe is None else network.observation_shape
+    expected = (tuple(shown), game.num_actions)
     came = (tuple(network.observation_shape), network.num_actions)
     if came != expected:
         raise ValueError(
@@ -97,10 +118,12 @@ def evaluator(network: Network, game: Game) -> Evaluator:
             f"{game.name} has observations {expected[0]} and {expected[1]} actions: make the network for "
             "this game."
         )
+    if network.evaluator is not None:
+        return network.evaluator
 
     def evaluate(params: Variables, key: jax.Array, states: Any) -> tuple[jax.Array, jax.Array]:
         del key
-        observation = jax.vmap(lambda state: game.observe(state, game.current_player(state)))(states)
+        observation = jax.vmap(lambda state: show(network, game, state))(states)
         output = network.apply(params, observation)
         return output.policy_logits, output.value
 

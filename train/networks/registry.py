@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import flax.linen as nn
+import jax
 
 from games_jax.game import Game
 from train.networks.heads import HeadOptions
+from train.networks.hexagonal import HexagonalOptions, hexagonal
+from train.networks.hexagonal import observe as hexagonal_view
 from train.networks.mlp import MlpOptions, mlp
 from train.networks.network import Network, from_linen
 from train.networks.patterns import PatternOptions, patterns
@@ -23,14 +27,17 @@ class Entry(NamedTuple):
     Attributes:
         options: the `@settings` class of its options.
         build: `build(game, options)` returns the linen module.
+        view: `view(game, state)` is what it reads of a state, if not the game's observation.
     """
 
     options: type[HeadOptions]
     build: Callable[..., nn.Module]
+    view: Callable[..., jax.Array] | None = None
 
 
 NETWORKS: Mapping[str, Entry] = types.MappingProxyType(
     {
+        "hexagonal": Entry(HexagonalOptions, hexagonal, hexagonal_view),
         "mlp": Entry(MlpOptions, mlp),
         "patterns": Entry(PatternOptions, patterns),
         "resnet": Entry(ResNetOptions, resnet),
@@ -67,4 +74,6 @@ def make_network(name: str, game: Game, **options: Any) -> Network:
         )
     entry = NETWORKS[name]
     chosen = from_dict(entry.options, options, "network")
-    return from_linen(name, to_dict(chosen), game, entry.build(game, chosen))
+    module = entry.build(game, chosen)
+    observe = functools.partial(entry.view, game) if entry.view else None
+    return from_linen(name, to_dict(chosen), game, module, observe)

@@ -1,0 +1,159 @@
+"""TD-FARL: an n-tuple network learns to judge positions by playing against itself, without search.
+
+One iteration is one jitted program with donated state: many games advance ply by ply, and every ply of each
+game moves the value of one position, and of those before it, towards what the game shows next. A game that
+ends spends its next plies on the final adaptation of every player's last position and then starts anew.
+
+With `td.games = 1` it is the sequential algorithm of the paper.
+
+Dimensions: R rows of the table.
+
+Reference: Konen and Bagheri (2020), Final adaptation reinforcement learning for N-player games; Scheiermann
+and Konen (2022), https://arxiv.org/abs/2204.13307.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+import games_jax
+from games_jax.game import Game
+from train import checkpoint, td_ply
+from train.config import ConfigError
+from train.networks import Network
+from train.networks.ntuple import NAME, NTupleNetwork, as_player_network, make_ntuple_network
+from train.schema import to_dict
+from train.td_config import TDConfig
+from train.td_games import make_starts
+from train.trees import nonfinite
+
+__all__ = ["State", "TDNTuple", "setup"]
+
+_FIRST, _PLAY = range(2)
+
+
+class State(NamedTuple):
+    """The whole state of a run: with the config, all that its future depends on."""
+
+    seed: jax.Array  # the run's key, never consumed
+    iteration: jax.Array  # int32 []
+    games: td_ply.Games
+    table: jax.Array  # float32 [R, 3]: weights and the two sums of temporal coherence
+    average: jax.Array  # float32 [R], or [0] if none is kept
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TDNTuple:
+    """A run's parts, put together; an `Experiment` for `train.run`. Made by `setup`.
+
+    Attributes:
+        config: all settings.
+        game: what the agent is measured at.
+        tuples: the network that learns, of the game as it is learnt.
+        network: the same as a record for players, of `game`.
+        identity: for checkpoints.
+    """
+
+    config: TDConfig
+    game: Game
+    tuples: NTupleNetwork
+    network: Network
+    identity: checkpoint.Identity
+
+    def __post_init__(self):
+        object.__setattr__(self, "_iterate", jax.jit(self._iteration, donate_argnums=0))
+        object.__setattr__(self, "_weights", jax.jit(lambda state: state.table[:, 0]))
+        object.__setattr__(self, "_nonfinite", jax.jit(lambda state: nonfinite({"table": state.table})))
+
+    def init(self, seed: int) -> State:
+        """Fresh games and a table of zeros."""
+        settings, key = self.config.td, jax.random.key(seed)
+        starts = make_starts(
+            self.tuples.game,
+            jax.random.fold_in(key, _FIRST),
+            settings.games,
+            share=settings.opening_share,
+            plies=settings.opening_plies,
+        )
+        rows = self.tuples.num_rows
+        return State(
+            seed=key,
+            iteration=jnp.int32(0),
+            games=td_ply.new_games(self.tuples, settings, starts),
+            table=jnp.zeros((rows, 3)),
+            average=jnp.zeros(rows if settings.average else 0),
+        )
+
+    def iterate(self, state: State) -> tuple[State, dict[str, jax.Array]]:
+        """One iteration; `state` is donated."""
+        return self._iterate(state)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def parameters(self, state: State) -> dict[str, Any]:
+        """The weights that play."""
+        if self.config.td.average:
+            return {"weights": state.average}
+        return {"weights": self._weights(state)}  # pyright: ignore[reportAttributeAccessIssue]
+
+    def nonfinite(self, state: State) -> dict[str, jax.Array]:
+        """Whether the table is not finite."""
+        return self._nonfinite(state)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _iteration(self, state: State) -> tuple[State, dict[str, jax.Array]]:
+        settings = self.config.td
+        done = jnp.minimum(state.iteration.astype(jnp.float32) / self.config.run.iterations, 1.0)
+        epsilon = settings.epsilon + done * (settings.epsilon_end - settings.epsilon)
+        alpha = self._alpha(done)
+        key = jax.random.fold_in(jax.random.fold_in(state.seed, _PLAY), state.iteration)
+        table, games, sums = td_ply.play(self.tuples, settings, state.table, state.games, key, epsilon, alpha)
+        average = state.average
+        if settings.average:
+            # In the beginning a mean of all, so that the zeros of the start do not linger.
+            keep = jnp.minimum(settings.average, state.iteration / (state.iteration + 1.0))
+            average = keep * average + (1 - keep) * table[:, 0]
+        ended = jnp.maximum(sums["ended"], 1.0)
+        results = {"won": sums["first_wins"] / ended}
+        if self.game.num_players > 1:
+            results = {"first_player_wins": sums["first_wins"] / ended, "draws": sums["draws"] / ended}
+        metrics = {
+            "games": sums["games"],
+            "plies": jnp.float32(settings.games * settings.plies_per_iteration),
+            "samples": sums["lessons"],
+            "value_loss": sums["squared_error"] / jnp.maximum(sums["lessons"], 1.0),
+            "alpha": alpha,
+            "epsilon": epsilon,
+            **results,
+        }
+        return State(state.seed, state.iteration + 1, games, table, average), metrics
+
+    def _alpha(self, done: jax.Array) -> jax.Array:
+        settings = self.config.td
+        if settings.alpha_end is None:
+            return jnp.float32(settings.alpha)
+        wait = settings.alpha_constant_share
+        progress = jnp.clip((done - wait) / max(1.0 - wait, 1e-6), 0.0, 1.0)
+        return settings.alpha * (settings.alpha_end / settings.alpha) ** progress
+
+
+def setup(config: TDConfig) -> TDNTuple:
+    """Makes the game and network that a config asks for.
+
+    Raises:
+        ConfigError: a game or option that does not exist, or values that do not go together.
+    """
+    try:
+        game = games_jax.make(config.game.name, **config.game.parameters)
+        learnt = games_jax.make(config.game.name, **config.game.parameters | config.training.parameters)
+    except ValueError as error:
+        raise ConfigError(str(error), "game") from error
+    if game.num_players > 2 or game.has_chance:
+        raise ConfigError(
+            f"td_ntuple learns games for one or two players without chance, not {game.name}.", "game"
+        )
+    options = to_dict(config.network)
+    network = as_player_network(game, options)
+    identity = checkpoint.Identity(game.name, game.version, NAME, network.options)
+    return TDNTuple(config, game, make_ntuple_network(learnt, config.network), network, identity)
