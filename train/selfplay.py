@@ -64,6 +64,18 @@ def make_search(
             max_considered=constants.considered_actions,
             gumbel_scale=constants.gumbel_scale,
         )
+    if selfplay.search == "regularised":
+        return jaxsearch.regularised(
+            game,
+            evaluator,
+            simulations=selfplay.simulations,
+            c_init=constants.c_puct,
+            c_base=constants.c_puct_base,
+            first_play=constants.first_play,
+            first_play_reduction=constants.first_play_reduction,
+            dirichlet_alpha=selfplay.dirichlet_alpha,
+            dirichlet_fraction=selfplay.dirichlet_fraction,
+        )
     return jaxsearch.puct(
         game,
         evaluator,
@@ -122,7 +134,8 @@ def play(
             action = out.action  # its noise is its exploration
         else:
             temperature = jnp.where(games.plies < settings.temperature_plies, settings.temperature, 0.0)
-            action = jaxsearch.sample_visits(move_key, out.visits, temperature)
+            counts = out.weights if settings.search == "regularised" else out.visits
+            action = jaxsearch.sample_visits(move_key, counts, temperature)
         moved = jax.vmap(game.step)(games.states, action)
         over = jax.vmap(game.is_over)(moved)
         step = Trajectory(

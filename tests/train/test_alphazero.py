@@ -65,6 +65,32 @@ def test_ten_and_ten_iterations_equal_twenty(experiment, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+def test_iterations_leave_nothing_behind(experiment):
+    """As many arrays and bytes after five iterations as after one, and the state before is gone."""
+    state, metrics = experiment.iterate(experiment.init(0))
+    alive = []
+    for _ in range(5):
+        before, (state, metrics) = state, experiment.iterate(state)
+        jax.block_until_ready((state, metrics))
+        assert before.replay.weights.is_deleted() and not state.replay.weights.is_deleted()
+        alive.append((len(jax.live_arrays()), sum(array.nbytes for array in jax.live_arrays())))
+    assert len(set(alive)) == 1
+
+
+def test_regularised_search_teaches_more_than_its_visits():
+    """Its targets are no multiples of 1 / simulations, and every legal move has a share."""
+    config = small_config()
+    search = dataclasses.replace(config.selfplay, search="regularised", plies_per_iteration=1)
+    trained = alphazero.setup(dataclasses.replace(config, selfplay=search))
+    state, metrics = trained.iterate(trained.init(0))
+    targets = np.asarray(state.replay.weights[0])
+    legal = jax.vmap(trained.game.legal_actions)(jax.tree.map(lambda x: x[0], state.replay.states))
+    np.testing.assert_array_equal(targets > 0, legal)
+    np.testing.assert_allclose(targets.sum(1), 1, rtol=1e-5)
+    assert np.abs(targets * 16 - np.round(targets * 16)).max() > 0.1
+    assert np.isfinite(float(metrics["policy_loss"]))
+
+
 def test_another_seed_is_another_run(experiment):
     one, _ = experiment.iterate(experiment.init(1))
     other, _ = experiment.iterate(experiment.init(2))
