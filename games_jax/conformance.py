@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games_jax import registry
-from games_jax.game import Game, State, SymmetricGame, symmetries_of
+from games_jax.game import Game, State, SymmetricGame, is_simultaneous, symmetries_of
 
 _SAMPLES = 6  # states that the slow comparisons, one state at a time, look at
 
@@ -30,8 +30,8 @@ class Record:
 
     Attributes:
         states: the game's states with leaves `[T + 1, B, ...]`.
-        actions: int32 `[T, B]`.
-        legal: bool `[T + 1, B, A]`.
+        actions: int32 `[T, B]`; `[T, B, P]` in a game with simultaneous moves.
+        legal: bool `[T + 1, B, A]`; `[T + 1, B, P, A]`.
         over: bool `[T + 1, B]`.
         player: int32 `[T + 1, B]`.
         rewards: float32 `[T + 1, B, P]`.
@@ -81,7 +81,7 @@ def check(
     # Compiling takes most of the time, so that each of these is compiled once and used by several rules.
     seen = _seen_by_all(game, record)
     probe = jax.jit(functools.partial(_everything, game))
-    _vmap_and_jit(game, record, seen, probe, _chance_keys(seed, *record.actions.shape))
+    _vmap_and_jit(game, record, seen, probe, _chance_keys(seed, *record.actions.shape[:2]))
     if exclusive_planes:
         _planes(game, seen)
     _notation(game, record, probe)
@@ -94,7 +94,7 @@ def play_random(game: Game, *, games: int, seed: int) -> Record:
     start_key, _ = jax.random.split(jax.random.key(seed))
     start = jax.vmap(game.init)(jax.random.split(start_key, games))
     plies = game.max_steps + 3  # the last one only asks for the facts of the state before it
-    noise = np.random.default_rng(seed).random((plies, games, game.num_actions), np.float32)
+    noise = np.random.default_rng(seed).random((plies, games, *_legal_shape(game)), np.float32)
 
     def ply(states: State, draws: tuple[jax.Array, jax.Array]) -> tuple[State, tuple[Any, ...]]:
         noise, keys = draws
@@ -107,6 +107,15 @@ def play_random(game: Game, *, games: int, seed: int) -> Record:
     run = jax.jit(lambda *inputs: jax.lax.scan(ply, inputs[0], inputs[1:])[1])
     states, actions, facts = jax.device_get(run(start, noise, _chance_keys(seed, plies, games)))
     return Record(states, actions[:-1], *facts)
+
+
+def _legal_shape(game: Game) -> tuple[int, ...]:
+    return (game.num_players, game.num_actions) if is_simultaneous(game) else (game.num_actions,)
+
+
+def _first_action(game: Game) -> jax.Array:
+    """Action 0, of each player where all move at once."""
+    return jnp.zeros(_legal_shape(game)[:-1], jnp.int32)
 
 
 def _chance_keys(seed: int, plies: int, games: int) -> jax.Array:
@@ -182,7 +191,7 @@ def _describe(tree: Any) -> list[tuple[tuple[int, ...], str]]:
 
 def _after_one_step(game: Game) -> tuple[State, State]:
     state = game.init(jax.random.key(0))
-    return state, jax.eval_shape(lambda s: _step(game, s, jnp.int32(0), jax.random.key(0)), state)
+    return state, jax.eval_shape(lambda s: _step(game, s, _first_action(game), jax.random.key(0)), state)
 
 
 def _fixed_structure(game: Game) -> None:
@@ -207,7 +216,7 @@ def _outputs(game: Game) -> None:
     state = game.init(jax.random.key(0))
     player = jnp.int32(0)
     expected = {
-        "legal_actions": ((game.num_actions,), "bool"),
+        "legal_actions": (_legal_shape(game), "bool"),
         "current_player": ((), "int32"),
         "rewards": ((game.num_players,), "float32"),
         "is_over": ((), "bool"),
@@ -232,8 +241,9 @@ def _one_trace(game: Game) -> None:
 
 
 def _endings(game: Game, record: Record) -> None:
-    movable = record.legal.any(axis=-1)
-    stuck, late_moves = np.count_nonzero(~movable & ~record.over), np.count_nonzero(movable & record.over)
+    movable = record.legal.any(axis=-1).reshape(*record.over.shape, -1)  # a column, or one a player
+    stuck = np.count_nonzero(~movable.all(axis=-1) & ~record.over)
+    late_moves = np.count_nonzero(movable.any(axis=-1) & record.over)
     _require(stuck == 0, game, "a move to make", "a running game has no legal action.")
     _require(late_moves == 0, game, "none at the end", "a finished game has legal actions.")
     known = ((record.player >= 0) & (record.player < game.num_players)).all()
@@ -314,10 +324,13 @@ def _notation(game: Game, record: Record, probe: Callable[..., Any]) -> None:
     if game.has_chance:
         return
     length = int(record.over[:, 0].argmax())
-    moves = [names[action] for action in record.actions[:length, 0]]
+    joint = is_simultaneous(game)
+    moves = [] if joint else [names[action] for action in record.actions[:length, 0]]
     final = jax.tree.map(lambda leaf: leaf[length, 0], record.states)
     one_start = all((leaf[0] == leaf[0, :1]).all() for leaf in jax.tree.leaves(record.states))
-    if one_start:  # where games start at random, moves alone do not lead from one position to another
+    if (
+        one_start and not joint
+    ):  # where games start at random, moves alone do not lead from one position to another
         read = game.from_string(" ".join(moves))
         # A step of a finished game changes nothing, so that this compares the two states themselves.
         ended = [probe(state, jnp.int32(0), jax.random.key(0), jnp.int32(0))[1:] for state in (read, final)]
@@ -360,7 +373,9 @@ def _symmetries(game: Game, record: Record) -> None:
             transform(_step(game, state, action, key), k),
             _step(game, turned, inverse[k, action], key),
         )
-        legal = (symmetries.policy(game.legal_actions(state), k), game.legal_actions(turned))
+        rows = game.legal_actions(state).reshape(-1, game.num_actions)
+        turned_rows = jax.vmap(symmetries.policy, in_axes=(0, None))(rows, k)
+        legal = (turned_rows.reshape(_legal_shape(game)), game.legal_actions(turned))
         seen = (symmetries.observation(game.observe(state, player), k), game.observe(turned, player))
         rewards = (game.rewards(state), game.rewards(turned))
         return tuple(_same(*pair) for pair in (stepped, legal, seen, rewards))

@@ -155,9 +155,37 @@ class SymmetricGame(Game, Protocol):
         ...
 
 
+class SimultaneousGame(Game, Protocol):
+    """A game in which all players move at once: what differs from the contract of `Game`.
+
+    `step(state, action)` takes a joint action, int32 `[P]`; an action's number means the same for all.
+    `legal_actions(state)` is bool `[P, A]`: a row for each player, in which something is set as long as the
+    game runs, also for a player who is out. `current_player` is 0 throughout and means nothing. A search runs
+    on a one- or two-player view of such a game: `games_jax.views.single_player_view`, `two_player_view`.
+    """
+
+    @property
+    def simultaneous(self) -> bool:
+        """True."""
+        ...
+
+
+def is_simultaneous(game: Game) -> bool:
+    """Whether `step` takes a joint action."""
+    return getattr(game, "simultaneous", False)
+
+
 def symmetries_of(game: Game) -> Symmetries | None:
     """The game's `symmetries`, or None where it has none."""
     return getattr(game, "symmetries", None)
+
+
+def lattice_of(game: Game) -> str:
+    """How the cells `[H, W]` lie: the game's `lattice` if it has one, else `"square"`.
+
+    On a `"hexagonal"` one each row is half a cell further right than the row above, as in Hex.
+    """
+    return getattr(game, "lattice", "square")
 
 
 def num_bytes(game: Game) -> int:

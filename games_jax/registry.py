@@ -16,6 +16,7 @@ from games_jax.game import Game
 from games_jax.go import Go
 from games_jax.hex import Hex
 from games_jax.othello import Othello
+from games_jax.pommerman import Pommerman
 from games_jax.tic_tac_toe import TicTacToe
 
 _GAMES: dict[str, type] = {
@@ -27,6 +28,7 @@ _GAMES: dict[str, type] = {
     "hex": Hex,
     "cube2": Cube2,
     "cube3": Cube3,
+    "pommerman": Pommerman,
 }
 
 _PGX = "pgx:"

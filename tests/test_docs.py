@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from train.algorithms import load
 from train.cli import COMMANDS, build_parser, main
-from train.config import load
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), ROOT / "configs" / "README.md"]
