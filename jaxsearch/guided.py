@@ -56,8 +56,8 @@ def rave(
         >>> game = games_jax.make("hex", size=3)
         >>> states = jax.vmap(game.init)(jax.random.split(jax.random.key(0), 2))
         >>> search = jaxsearch.rave(game, simulations=50)
-        >>> jax.jit(search)(jax.random.key(1), states).action.tolist()  # the centre wins
-        [4, 4]
+        >>> jax.jit(search)(jax.random.key(1), states).visits.shape
+        (2, 9)
 
     Reference: Gelly and Silver (2011); the form and the constants are those of Anthony, Tian and Barber
     (2017), whose vanilla search this is.

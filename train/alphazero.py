@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-import games_jax
 from games_jax.game import Game
 from jaxsearch.types import Search
 from train import checkpoint, learner, replay, selfplay
 from train.config import Config, ConfigError
+from train.game_of import game_of
 from train.networks import Network, evaluator, make_network
 from train.targets import returns_of
 from train.trees import nonfinite
@@ -143,10 +143,7 @@ def setup(config: Config) -> AlphaZero:
     Raises:
         ConfigError: a game, network or option that does not exist, or values that do not go together.
     """
-    try:
-        game = games_jax.make(config.game.name, **config.game.parameters)
-    except ValueError as error:
-        raise ConfigError(str(error), "game") from error
+    game = game_of(config.game)
     network = make_network(config.network.name, game, **config.network.options)
     need = game.max_steps + config.selfplay.plies_per_iteration
     if config.replay.capacity < config.selfplay.games * need:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-import games_jax
 import jaxsearch
 from games_jax.game import Game
 from jaxsearch.types import Evaluator, Search
@@ -24,6 +23,7 @@ from train import checkpoint, imitation
 from train.config import ConfigError
 from train.episodes import Choose, by_network, by_search, play_out
 from train.exit_config import ExItConfig, ExpertConfig
+from train.game_of import game_of
 from train.networks import Network, evaluator, make_network
 from train.openings import step_batch
 from train.selfplay import select
@@ -267,10 +267,7 @@ def setup(config: ExItConfig) -> ExpertIteration:
     Raises:
         ConfigError: a game, network or option that does not exist, or values that do not go together.
     """
-    try:
-        game = games_jax.make(config.game.name, **config.game.parameters)
-    except ValueError as error:
-        raise ConfigError(str(error), "game") from error
+    game = game_of(config.game)
     network = make_network(config.network.name, game, **config.network.options)
     identity = checkpoint.Identity(game.name, game.version, network.name, network.options)
     made = ExpertIteration(config, game, network, identity)

@@ -76,13 +76,16 @@ class Engine:
     """
 
     def __init__(self, command: str, game: Game, *, timeout: float = 120.0):
+        self._process: subprocess.Popen[str] | None = None
         self.command = command
         self._game = game
         self._dialect = dialect_of(game)
         self._timeout = timeout
-        self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._told: list[tuple[str, str]] | None = None
+
+    def __del__(self):
+        self.close()
 
     def genmove(self, moves: Sequence[int]) -> str:
         """The engine's move after `moves`, in small letters; `"resign"` if it gives up.

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import optax
 
-import games_jax
 from games_jax.game import Game
 from train import checkpoint, selfplay
 from train.config import ConfigError
+from train.game_of import game_of
 from train.networks import Network, Variables, make_network, show
 from train.openings import step_batch
 from train.policy_gradient_config import PPOConfig, PPOSettings
@@ -257,10 +257,7 @@ def setup(config: PPOConfig) -> PPO:
     Raises:
         ConfigError: a game, network or option that does not exist, or a game for more than two.
     """
-    try:
-        game = games_jax.make(config.game.name, **config.game.parameters)
-    except ValueError as error:
-        raise ConfigError(str(error), "game") from error
+    game = game_of(config.game)
     if game.num_players > 2:
         raise ConfigError(
             f"PPO's self-play is for one or two players; {game.name} has {game.num_players}.", "game"

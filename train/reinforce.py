@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-import games_jax
 from games_jax.game import Game
 from train import checkpoint
 from train.config import ConfigError
 from train.episodes import by_network
+from train.game_of import game_of
 from train.networks import Network, Variables, evaluator, make_network, show
 from train.openings import step_batch
 from train.policy_gradient_config import ReinforceConfig
@@ -237,10 +237,7 @@ def setup(config: ReinforceConfig) -> Reinforce:
     Raises:
         ConfigError: a game, network or option that does not exist, or a game that is not for two.
     """
-    try:
-        game = games_jax.make(config.game.name, **config.game.parameters)
-    except ValueError as error:
-        raise ConfigError(str(error), "game") from error
+    game = game_of(config.game)
     if game.num_players != 2:
         raise ConfigError(
             f"REINFORCE against earlier selves is for two players; {game.name} has {game.num_players}.",

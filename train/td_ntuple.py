@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-import games_jax
 from games_jax.game import Game
 from train import checkpoint, td_ply
 from train.config import ConfigError
+from train.game_of import game_of
 from train.networks import Network
 from train.networks.ntuple import NAME, NTupleNetwork, as_player_network, make_ntuple_network
 from train.schema import to_dict
@@ -144,11 +144,9 @@ def setup(config: TDConfig) -> TDNTuple:
     Raises:
         ConfigError: a game or option that does not exist, or values that do not go together.
     """
-    try:
-        game = games_jax.make(config.game.name, **config.game.parameters)
-        learnt = games_jax.make(config.game.name, **config.game.parameters | config.training.parameters)
-    except ValueError as error:
-        raise ConfigError(str(error), "game") from error
+    game = game_of(config.game)
+    parameters = config.game.parameters | config.training.parameters
+    learnt = game_of(dataclasses.replace(config.game, parameters=parameters))
     if game.num_players > 2 or game.has_chance:
         raise ConfigError(
             f"td_ntuple learns games for one or two players without chance, not {game.name}.", "game"

@@ -42,6 +42,7 @@ BYTES = [
     ("chess(repetition=0)", 40),
     ("cube2", 8),
     ("cube3", 20),
+    ("pommerman", 340),
 ]
 
 

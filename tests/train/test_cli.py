@@ -104,6 +104,7 @@ def test_mistakes_in_the_words_are_told_without_jax():
         (["analyze", "cube2", "R L"], "'L' is not a turn"),
         (["play", "chess5"], "unknown game 'chess5'"),
         (["play", "cube2"], "A person plays against one agent here, and cube2 is a game for 1;"),
+        (["match", "random", "random", "pommerman"], "All players of pommerman move at once"),
         (["match", "random", "random", "cube2"], "is between two players, and cube2 is a game for 1."),
         (["play", "connect_four", "--position", "9"], "'9' is not a column"),
         (["play", "connect_four", "--opponent", "nobody"], "Unknown player 'nobody'"),

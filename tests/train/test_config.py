@@ -59,7 +59,7 @@ def test_defaults_and_free_keys(tmp_path):
         ("[learner]\nlearning_rate = nan", [], ["learning_rate = nan is not finite"]),
         ("[run]\nminutes = 0", [], ["run.minutes = 0 is out of range", '"none"']),
         ("[run]\nname = 'a/b'", [], ['run.name = "a/b" is not allowed', "matching"]),
-        ("[selfplay]\nsearch = 'gumble'", [], ['"puct" or "gumbel"; the nearest is "gumbel"']),
+        ("[selfplay]\nsearch = 'gumble'", [], ['"puct", "gumbel" or "regularised"; the nearest is "gumbel"']),
         ("[network.options]\nchannels = 3", [], ["network.options", "is a table"]),
         # Keys that contradict each other.
         ("[evaluation]\ngames = 31", [], ["evaluation.games = 31 is odd"]),

@@ -185,15 +185,17 @@ def test_evaluator_sees_the_best_successor():
     options = NTupleOptions(number=4, length=4, adjacency="8", temperature=0.5)
     network = make_ntuple_network(game, options)
     weights = 0.1 * jax.random.normal(jax.random.key(1), (network.num_rows,))
-    logits, values = value_evaluator(network, 0.5)({"weights": weights}, jax.random.key(0), states)
+    judge = jax.jit(value_evaluator(network, 0.5))
+    logits, values = judge({"weights": weights}, jax.random.key(0), states)
+    step, legal, value_of = jax.jit(game.step), jax.jit(game.legal_actions), jax.jit(network.values)
     for b in range(12):
         state = jax.tree.map(lambda x, b=b: x[b], states)
         mover = game.current_player(state)
         expected = {}
-        for action in np.flatnonzero(game.legal_actions(state)):
-            after = game.step(state, jnp.int32(action))
+        for action in np.flatnonzero(legal(state)):
+            after = step(state, jnp.int32(action))
             one = jax.tree.map(lambda x: x[None], after)
-            value = float(network.values(weights, one, mover[None])[0])
+            value = float(value_of(weights, one, mover[None])[0])
             expected[action] = float(game.rewards(after)[mover]) + (0.0 if game.is_over(after) else value)
         assert float(values[b]) == pytest.approx(max(expected.values()), abs=1e-5)
         for action, q in expected.items():

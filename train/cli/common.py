@@ -99,10 +99,15 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 
 def make_game(text: str) -> Game:
-    """The game of a command's GAME argument."""
-    import games_jax
+    """The game of a command's GAME argument.
 
-    return games_jax.make(text)
+    Raises:
+        ValueError: no such game, or one whose players move at once.
+    """
+    import games_jax
+    from train.game_of import sequential
+
+    return sequential(games_jax.make(text))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:
