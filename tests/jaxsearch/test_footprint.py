@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from search_helpers import quick_jit
-from test_players import Coins
+from test_many_players import Coins
 
 import games_jax
 import jaxsearch
