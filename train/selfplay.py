@@ -64,19 +64,8 @@ def make_search(
             max_considered=constants.considered_actions,
             gumbel_scale=constants.gumbel_scale,
         )
-    if selfplay.search == "regularised":
-        return jaxsearch.regularised(
-            game,
-            evaluator,
-            simulations=selfplay.simulations,
-            c_init=constants.c_puct,
-            c_base=constants.c_puct_base,
-            first_play=constants.first_play,
-            first_play_reduction=constants.first_play_reduction,
-            dirichlet_alpha=selfplay.dirichlet_alpha,
-            dirichlet_fraction=selfplay.dirichlet_fraction,
-        )
-    return jaxsearch.puct(
+    make = jaxsearch.regularised if selfplay.search == "regularised" else jaxsearch.puct
+    return make(
         game,
         evaluator,
         simulations=selfplay.simulations,
