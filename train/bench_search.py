@@ -20,7 +20,7 @@ import games_jax
 import jaxsearch
 from games_jax.game import Game
 from jaxsearch.types import Evaluator, RootFnOutput, Search
-from train import timing
+from train import bench_uct, timing
 from train.networks import evaluator, make_network
 from train.selfplay import new_games
 
@@ -201,6 +201,7 @@ def analyze_rows(*, repeats: int, simulations: int = 5000) -> list[Single]:
             "uct, random playouts": jaxsearch.uct(game, **common),
             "uct, random playouts, 8 leaves at once": jaxsearch.uct(game, leaves=8, **common),
             "puct, linear read-out": jaxsearch.puct(game, linear, **common),
+            "puct, linear read-out, 8 leaves at once": jaxsearch.puct(game, linear, leaves=8, **common),
         },
         game,
         params,
@@ -246,6 +247,7 @@ ROWS: dict[str, Callable[..., None]] = {
     "actions": functools.partial(against_mctx, action_cases),
     "analyze": single_analyze,
     "leaves": single_leaves,
+    "playouts": bench_uct.main,
 }
 """What `--rows` chooses from."""
 

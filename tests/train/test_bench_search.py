@@ -1,8 +1,10 @@
+import importlib.util
+
 import jax
 import pytest
 
 import games_jax
-from train import bench_search
+from train import bench_search, bench_uct
 from train.cli import main
 
 
@@ -40,3 +42,16 @@ def test_every_choice_of_rows_has_a_table():
     from train.cli import bench
 
     assert tuple(bench_search.ROWS) == bench.SEARCH_ROWS
+
+
+@pytest.mark.parametrize("search", ["uct", "rave"])
+def test_playouts_are_timed_beside_openspiel(search):
+    row = bench_uct.time_game("hex(size=9)", search, trees=2, simulations=4, repeats=2)
+    assert len(row.ours.rates) == 2 and min(row.ours.rates) > 0
+    if importlib.util.find_spec("pyspiel") is None or search == "rave":
+        assert row.peer is None
+        return
+    assert row.peer is not None
+    rate, ratio = (float(str(row).split()[k]) for k in (4, 8))
+    assert rate == pytest.approx(row.ours.median / 1e3, rel=0.01, abs=0.5)
+    assert ratio == pytest.approx(row.ours.median / row.peer.median, abs=0.06)

@@ -16,6 +16,7 @@ search   simulations per second against mctx, same game code and evaluator on bo
            actions  PUCT with 9, 82 and 4,672 actions, for 1, 64 and 1,024 trees
            analyze  one position of Connect Four, 5,000 simulations, seconds
            leaves   one position judged by a residual network, several leaves at once against one
+           playouts UCT with random playouts, 256 trees, against OpenSpiel's in C++
 games    steps per second against pgx under the same random policy
 train    speed of a whole training iteration, network by network
 
@@ -34,7 +35,7 @@ examples:
 MODULES = {"search": "train.bench_search", "games": "train.bench_games", "train": "train.bench_train"}
 
 
-SEARCH_ROWS = ("games", "actions", "analyze", "leaves")
+SEARCH_ROWS = ("games", "actions", "analyze", "leaves", "playouts")
 DEVICES = ("cpu", "gpu", "tpu")
 
 
