@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsearch import rows, steps
+from jaxsearch import keys, rows, steps
 from jaxsearch.halving import considered_visits
 from jaxsearch.search import check, plant
 from jaxsearch.steps import Choice, Cursor, Rule
@@ -69,7 +69,7 @@ def virtual_loss_search(
         raise ValueError(f"virtual_loss is {virtual_loss}; expected 0 or more")
     max_depth = num_simulations if max_depth is None else min(max_depth, num_simulations)
     limit = max_depth if max_depth < num_simulations else None
-    tie_key, key = jax.random.split(key)
+    tie_key, key = keys.split(key)
     tree = plant(
         tie_key if random_ties else None,
         root,
@@ -107,7 +107,7 @@ def virtual_loss_search(
         again = (by_leaf[:, None] == by_leaf[None]) & np.tri(leaves, k=-1, dtype=bool)[:, :, None]
         tree, new = steps.expand(
             params,
-            jax.random.fold_in(key, index),
+            jax.random.fold_in(keys.one(key), index),
             tree,
             recurrent_fn,
             edges,
@@ -184,7 +184,14 @@ def phase_parallel_search(
         start = steps.begin(edge, jnp.where(goes_on, child, ended(edge)), path)
         cursor = steps.descend(tree, start, limit)
         tree, new = steps.expand(
-            params, jax.random.fold_in(key, t), tree, recurrent_fn, ended(cursor.at), slots[t], choose, on
+            params,
+            jax.random.fold_in(keys.one(key), t),
+            tree,
+            recurrent_fn,
+            ended(cursor.at),
+            slots[t],
+            choose,
+            on,
         )
         length = jnp.where(on, new.length, 0)
         passed, count, _ = steps.back_up(tree, passed, cursor, new.returns, length)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from jaxsearch import halving, selection
+from jaxsearch import halving, keys, selection
 from jaxsearch.mctx import policies as drop_in
 from jaxsearch.mctx import stochastic_muzero_policy as _stochastic_muzero_policy
 from jaxsearch.mctx.original import mctx
@@ -191,11 +191,11 @@ def gumbel_muzero_policy(
         )
     if max_num_considered_actions < 1:
         raise ValueError(f"max_num_considered_actions is {max_num_considered_actions}; expected at least 1")
-    rng_key, gumbel_key = jax.random.split(rng_key)
+    rng_key, gumbel_key = keys.split(rng_key)
     masked = mask_invalid(root.prior_logits, invalid_actions)
     valid, lowest = masked > -1e8, jnp.finfo(jnp.float32).min
     logits = jnp.where(valid, masked - jnp.max(masked, axis=-1, keepdims=True), lowest)
-    gumbel = gumbel_scale * jax.random.gumbel(gumbel_key, logits.shape, jnp.float32)
+    gumbel = gumbel_scale * keys.draw(_gumbel, gumbel_key, logits.shape)
     num_valid = jnp.sum(valid, axis=-1, dtype=jnp.int32)
     scores = halving.make_root_scores(gumbel, logits, **options)
     arguments: dict[str, Any] = {
@@ -254,6 +254,10 @@ def _wants_drop_in(compat: Literal["mctx"] | None, qtransform: object, loop_fn: 
     return compat is not None or qtransform is not None or loop_fn is not jax.lax.fori_loop
 
 
+def _gumbel(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    return jax.random.gumbel(key, shape, jnp.float32)
+
+
 def sample_visits(key: jax.Array, visits: jax.Array, temperature: float | jax.Array) -> jax.Array:
     """An action int32 `[B]` drawn in proportion to `visits ** (1 / temperature)`; 0 takes the most visited.
 
@@ -268,7 +272,10 @@ def sample_visits(key: jax.Array, visits: jax.Array, temperature: float | jax.Ar
     )
     most = visits == jnp.max(visits, axis=-1, keepdims=True)
     logits = jnp.where(temperature > 0, log_visits, jnp.where(most, 0.0, -jnp.inf))
-    return jax.random.categorical(key, jnp.where(visits > 0, logits, -jnp.inf)).astype(jnp.int32)
+    logits = jnp.where(visits > 0, logits, -jnp.inf)
+    if keys.is_per_row(key):
+        return jax.vmap(jax.random.categorical)(key, logits).astype(jnp.int32)
+    return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
 def root_row(tree: Tree) -> Row:

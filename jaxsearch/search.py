@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsearch import footprint, solver, steps
+from jaxsearch import footprint, keys, solver, steps
 from jaxsearch.players import Players, of_player
 from jaxsearch.priors import mask_invalid, prior_probabilities
 from jaxsearch.replay import StepFn, leaf_states
@@ -55,7 +55,7 @@ def search(
 
     Args:
         params: passed on to `recurrent_fn`.
-        key: consumed: it seeds tie-breaks and the keys given to `recurrent_fn`.
+        key: consumed: it seeds tie-breaks and the keys given to `recurrent_fn`. One, or one for each tree.
         root: prior logits `[B, A]`, values `[B]` and embeddings `[B, ...]` of the roots.
         recurrent_fn: evaluates B leaves at once, as in mctx. A `discount` of zero marks the end of a game:
             nothing is searched below and the value returned there is ignored, NaN included.
@@ -97,7 +97,7 @@ def search(
     deepest = kept - 1 + num_simulations
     max_depth = deepest if max_depth is None else min(max_depth, deepest)
     limit = max_depth if max_depth < deepest else None
-    tie_key, key = jax.random.split(key)
+    tie_key, key = keys.split(key)
     tree = plant(
         tie_key if random_ties else None,
         root,
@@ -121,7 +121,7 @@ def search(
         start = roots if on is None else jnp.where(on, roots, ended(roots * tree.num_actions))
         cursor = steps.descend(tree, Cursor(start, jnp.int32(0), path), limit)
         edge = ended(cursor.at)
-        simulation_key = jax.random.fold_in(key, simulation)
+        simulation_key = jax.random.fold_in(keys.one(key), simulation)
         leaves = None if replay is None else leaf_states(replay, tree, cursor, edge)
         tree, new = steps.expand(
             params, simulation_key, tree, recurrent_fn, edge, kept + simulation, choose, on, leaves
@@ -229,8 +229,12 @@ def plant(
         )
 
     tree = _with_room(tree, num_simulations, fresh=start is None, keep_states=keep_states)
-    seeds = key if key is None else jax.random.bits(key, (b,), jnp.uint32)
+    seeds = key if key is None else keys.draw(_seeds, key, (b,))
     return dataclasses.replace(tree, tie_seeds=seeds)
+
+
+def _seeds(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    return jax.random.bits(key, shape, jnp.uint32)
 
 
 def _with_room(tree: Tree, num_simulations: int, *, fresh: bool, keep_states: bool) -> Tree:

@@ -1,7 +1,8 @@
 """Searches of games: give a game and an evaluator, get a function of positions.
 
 `search(key, states, params) -> SearchOutput`, for a batch of B states; jit it, or call it inside a jitted
-program. Players, self-play and analysis all use these.
+program. Players, self-play and analysis all use these. `key` is one key, or one for each position, `[B]`:
+what is drawn for a position then does not depend on the others (an evaluator that draws gets the first).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Literal
 
 import jax
 
-from jaxsearch import policies, selection
+from jaxsearch import keys, policies, selection
+from jaxsearch.choice import with_constants
 from jaxsearch.environment import make_recurrent_fn, make_root_fn
 from jaxsearch.evaluators import playouts as playout_evaluator
 from jaxsearch.noise import add_dirichlet
@@ -27,12 +29,12 @@ def puct(
     evaluator: Evaluator,
     *,
     simulations: int,
-    c_init: float = 1.25,
-    c_base: float = 19652.0,
+    c_init: float | jax.Array = 1.25,
+    c_base: float | jax.Array = 19652.0,
     first_play: FirstPlay = "reduction",
-    first_play_reduction: float = 0.25,
-    dirichlet_alpha: float = 0.3,
-    dirichlet_fraction: float = 0.0,
+    first_play_reduction: float | jax.Array = 0.25,
+    dirichlet_alpha: float | jax.Array = 0.3,
+    dirichlet_fraction: float | jax.Array = 0.0,
     root_temperature: float = 1.0,
     forced_playouts: float = 0.0,
     temperature: float = 0.0,
@@ -52,7 +54,8 @@ def puct(
         game: what is searched.
         evaluator: gives priors and values.
         simulations: S.
-        c_init, c_base: exploration, see `selection.puct`.
+        c_init, c_base: exploration, see `selection.puct`. These, and the noise's constants, are numbers or,
+            where positions differ in them, arrays `[B]`.
         first_play, first_play_reduction: the value of an unvisited action, see `selection.puct`.
         dirichlet_alpha, dirichlet_fraction: root noise; fraction 0 is none.
         root_temperature: the root's logits are divided by it before the noise; above 1 flattens the prior.
@@ -81,7 +84,7 @@ def puct(
 
     Reference: Silver et al. (2018).
     """
-    rule = functools.partial(
+    rule = with_constants(
         selection.puct,
         c_init=c_init,
         c_base=c_base,
@@ -95,7 +98,7 @@ def puct(
         Settings(
             rule,
             simulations=simulations,
-            noise=noise if dirichlet_fraction else None,
+            noise=None if isinstance(dirichlet_fraction, float | int) and not dirichlet_fraction else noise,
             root_temperature=root_temperature,
             forced_playouts=forced_playouts,
             temperature=temperature,
@@ -192,12 +195,12 @@ def gumbel(
     root_fn = make_root_fn(game, evaluator)
 
     def run(key: jax.Array, states: State, params: Params = None) -> SearchOutput:
-        root_key, key = jax.random.split(key)
+        root_key, key = keys.split(key)
         legal = jax.vmap(game.legal_actions)(states)
         out = policies.gumbel_muzero_policy(
             params,
             key,
-            root_fn(params, root_key, states),
+            root_fn(params, keys.one(root_key), states),
             recurrent_fn,
             simulations,
             ~legal,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from jaxsearch import policies, stopping
+from jaxsearch import keys, policies, stopping
 from jaxsearch.environment import make_recurrent_fn, make_root_fn
 from jaxsearch.forced import force_playouts, pruned_visits
 from jaxsearch.parallel import virtual_loss_search
@@ -98,9 +98,9 @@ def visit_search(game: Environment, evaluator: Evaluator, settings: Settings) ->
         budgets: jax.Array | None = None,
         tree: Tree | None = None,
     ) -> SearchOutput:
-        root_key, noise_key, search_key, action_key = jax.random.split(key, 4)
+        root_key, noise_key, search_key, action_key = keys.split(key, 4)
         legal = jax.vmap(game.legal_actions)(states)
-        root = root_fn(params, root_key, states)
+        root = root_fn(params, keys.one(root_key), states)
         movers = jax.vmap(game.current_player)(states) if root.value.ndim == 2 else None
         logits = root.prior_logits
         if settings.root_temperature != 1.0:

@@ -5,6 +5,7 @@ Dimensions: G games, T plies, A actions, P players.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 
 import jaxsearch
 from games_jax.game import Game
+from jaxsearch import keys
 from jaxsearch.types import Evaluator, Search
 from train.config import SearchConfig, SelfplayConfig
 
@@ -83,13 +85,16 @@ def new_games(
 ) -> Games:
     """`count` fresh games; `opening_share` of them are advanced by random plies that do not end them.
 
-    The number of these plies is uniform in 0 to `opening_plies`, their moves among the legal ones.
+    The number of these plies is uniform in 0 to `opening_plies`, their moves among the legal ones. `key` is
+    one, or one for each game.
     """
-    init_key, share_key, length_key, move_key = jax.random.split(key, 4)
-    states = jax.vmap(game.init)(jax.random.split(init_key, count))
-    lengths = jax.random.randint(length_key, (count,), 0, opening_plies + 1)
-    lengths = jnp.where(jax.random.uniform(share_key, (count,)) < opening_share, lengths, 0)
-    noise = jax.random.uniform(move_key, (opening_plies, count, game.num_actions))
+    if not keys.is_per_row(key):
+        key = keys.per_row(key, jnp.arange(count, dtype=jnp.int32))
+    init_key, share_key, length_key, move_key = keys.split(key, 4)
+    states = jax.vmap(game.init)(init_key)
+    lengths = keys.draw(functools.partial(_whole_number, below=opening_plies + 1), length_key, (count,))
+    lengths = jnp.where(keys.draw(jax.random.uniform, share_key, (count,)) < opening_share, lengths, 0)
+    noise = keys.draw(jax.random.uniform, move_key, (count, opening_plies, game.num_actions))
 
     def advance(games: Games, noise: jax.Array) -> tuple[Games, None]:
         legal = jax.vmap(game.legal_actions)(games.states)
@@ -98,11 +103,23 @@ def new_games(
         go = (games.plies < lengths) & ~jax.vmap(game.is_over)(moved)
         return Games(select(go, moved, games.states), games.plies + go), None
 
-    return jax.lax.scan(advance, Games(states, jnp.zeros(count, jnp.int32)), noise)[0]
+    start = Games(states, jnp.zeros(count, jnp.int32))
+    return jax.lax.scan(advance, start, jnp.swapaxes(noise, 0, 1))[0]
+
+
+def _whole_number(key: jax.Array, shape: tuple[int, ...], *, below: int) -> jax.Array:
+    return jax.random.randint(key, shape, 0, below)
 
 
 def play(
-    game: Game, search: Search, params: Any, key: jax.Array, games: Games, settings: SelfplayConfig
+    game: Game,
+    search: Search,
+    params: Any,
+    key: jax.Array,
+    games: Games,
+    settings: SelfplayConfig,
+    *,
+    first: jax.Array | int = 0,
 ) -> tuple[Games, Trajectory]:
     """Advances every game by `settings.plies_per_iteration` plies; a game that ends is replaced at once.
 
@@ -110,14 +127,17 @@ def play(
         game: what is played.
         search: chooses moves; see `make_search`.
         params: the evaluator's parameters.
-        key: consumed.
+        key: consumed; one, or one for each game.
         games: the games under way.
         settings: plies, temperature and openings.
+        first: the number of the first of these games, where others are played elsewhere.
     """
     count = games.plies.shape[0]
+    if not keys.is_per_row(key):
+        key = keys.per_row(key, first + jnp.arange(count, dtype=jnp.int32))
 
     def ply(games: Games, key: jax.Array) -> tuple[Games, Trajectory]:
-        search_key, move_key, new_key = jax.random.split(key, 3)
+        search_key, move_key, new_key = keys.split(key, 3)
         out = search(search_key, games.states, params)
         if settings.search == "gumbel":
             action = out.action  # its noise is its exploration
@@ -145,7 +165,7 @@ def play(
         )
         return select(over, fresh, Games(moved, games.plies + 1)), step
 
-    return jax.lax.scan(ply, games, jax.random.split(key, settings.plies_per_iteration))
+    return jax.lax.scan(ply, games, jnp.stack(keys.split(key, settings.plies_per_iteration)))
 
 
 def select(condition: jax.Array, yes: Any, no: Any) -> Any:
