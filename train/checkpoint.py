@@ -23,6 +23,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from train import hosts
 from train.trees import named_leaves
 
 __all__ = [
@@ -127,15 +128,20 @@ def save(
         parameters=_describe_parameters(parameters),
     )
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        _save_arrays(partial / _STATE, state)
+        if hosts.is_first():
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+        hosts.barrier(f"{path.name} begun")
+        _save_arrays(partial / _STATE, state)  # every process writes what its devices have
         _save_arrays(partial / _PARAMETERS, parameters)
-        _write_synced(partial / _METADATA, json.dumps(dataclasses.asdict(metadata), indent=1))
-        replaced = _set_aside(path)  # only there if the same iteration was saved before
-        partial.rename(path)
-        _sync_directory(path.parent)
-        shutil.rmtree(replaced, ignore_errors=True)
+        hosts.barrier(f"{path.name} written")
+        if hosts.is_first():
+            _write_synced(partial / _METADATA, json.dumps(dataclasses.asdict(metadata), indent=1))
+            replaced = _set_aside(path)  # only there if the same iteration was saved before
+            partial.rename(path)
+            _sync_directory(path.parent)
+            shutil.rmtree(replaced, ignore_errors=True)
+        hosts.barrier(f"{path.name} done")
     except Exception as error:  # Orbax and TensorStore raise many kinds for one full disk
         shutil.rmtree(partial, ignore_errors=True)
         last = latest(directory)
@@ -255,6 +261,8 @@ def prune(directory: str | Path, *, keep: int, milestone_every: int = 0) -> None
 
     Remains of saves that were killed go too.
     """
+    if not hosts.is_first():
+        return
     found = saved(directory)
     for iteration in list(found)[:-keep]:
         if not (milestone_every and iteration % milestone_every == 0):

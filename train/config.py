@@ -21,6 +21,7 @@ __all__ = [
     "EvaluationConfig",
     "GameConfig",
     "LearnerConfig",
+    "MeshConfig",
     "NetworkConfig",
     "ReplayConfig",
     "RunConfig",
@@ -29,8 +30,8 @@ __all__ = [
     "load",
 ]
 
-MAY_CHANGE_ON_RESUME = ("run.iterations", "run.minutes")
-"""Keys that may differ between a run and its resumption: how long to go on, not what is learnt."""
+MAY_CHANGE_ON_RESUME = ("run.iterations", "run.minutes", "mesh.data")
+"""Keys that may differ between a run and its resumption: how long and on what, not what is learnt."""
 
 
 @settings
@@ -223,6 +224,18 @@ class ReplayConfig:
 
 
 @settings
+class MeshConfig:
+    """The devices that a run is spread over; docs/scaling.md says how."""
+
+    data: int = setting(
+        "Devices that share the games, the buffer and every batch; 0 for all there are. The games do not "
+        "depend on it, and what is learnt only by the order in which gradients are summed.",
+        default=1,
+        minimum=0,
+    )
+
+
+@settings
 class EvaluationConfig:
     """Matches during the run, in pairs of games with colours swapped from varied openings."""
 
@@ -269,6 +282,7 @@ class Config:
     search: SearchConfig = dataclasses.field(default_factory=SearchConfig)
     replay: ReplayConfig = dataclasses.field(default_factory=ReplayConfig)
     learner: LearnerConfig = dataclasses.field(default_factory=LearnerConfig)
+    mesh: MeshConfig = dataclasses.field(default_factory=MeshConfig)
     evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = dataclasses.field(default_factory=CheckpointConfig)
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from games_jax.game import Game, symmetries_of
+from train import sharding
 from train.config import LearnerConfig
 from train.networks import Network, Variables, show
 from train.replay import Batch, Replay, sample
@@ -83,7 +84,13 @@ def make_optimizer(settings: LearnerConfig, *, total_steps: int) -> optax.Gradie
 
 
 def loss(
-    game: Game, network: Network, settings: LossSettings, variables: Variables, batch: Batch, key: jax.Array
+    game: Game,
+    network: Network,
+    settings: LossSettings,
+    variables: Variables,
+    batch: Batch,
+    key: jax.Array,
+    slice_: sharding.Slice = sharding.WHOLE,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """Cross-entropy to the search's policy plus the value's error, averaged over usable positions.
 
@@ -95,8 +102,9 @@ def loss(
         network: judges them.
         settings: the mix of value targets, their weight, augmentation.
         variables: the network's.
-        batch: N positions.
-        key: consumed by the choice of symmetries.
+        batch: N positions, or one device's share of them.
+        key: consumed by the choice of symmetries; the same on every device.
+        slice_: which share; losses are then parts that add up to those of the whole batch.
 
     Returns:
         The loss, and `policy_loss`, `value_loss` and the policy target's `target_entropy`, in nats.
@@ -108,7 +116,7 @@ def loss(
     legal = jax.vmap(game.legal_actions)(states)
     symmetries = symmetries_of(game)
     if settings.augment and symmetries is not None:
-        k = jax.random.randint(key, weights.shape[:1], 0, len(symmetries))
+        k = slice_.of(jax.random.randint(key, (slice_.whole(len(weights)),), 0, len(symmetries)))
         if network.observe is None:
             observation = jax.vmap(symmetries.observation)(observation, k)
         else:  # what another view shows is turned by turning the board
@@ -126,7 +134,8 @@ def loss(
         shares = jnp.stack([jnp.maximum(target, 0), 1 - jnp.abs(target), jnp.maximum(-target, 0)], axis=-1)
         value = -jnp.sum(shares * jax.nn.log_softmax(out.value_logits, axis=-1), axis=-1)
     usable = batch.usable.astype(jnp.float32)
-    mean = lambda x: jnp.sum(usable * x) / jnp.maximum(jnp.sum(usable), 1.0)  # noqa: E731
+    count = jnp.maximum(slice_.total(jnp.sum(usable)), 1.0)
+    mean = lambda x: jnp.sum(usable * x) / count  # noqa: E731
     policy, value = mean(policy), mean(value)
     metrics = {"policy_loss": policy, "value_loss": value, "target_entropy": mean(entropy)}
     return policy + settings.value_loss_weight * value, metrics
@@ -140,15 +149,21 @@ def learn(
     learner: Learner,
     replay: Replay,
     key: jax.Array,
+    slice_: sharding.Slice = sharding.WHOLE,
 ) -> tuple[Learner, dict[str, jax.Array]]:
-    """`settings.steps_per_iteration` gradient steps; returns the mean of each step's metrics."""
+    """`settings.steps_per_iteration` gradient steps; returns the mean of each step's metrics.
+
+    Where `replay` is one device's part, each device works out its part of every gradient, and the parts are
+    added up.
+    """
 
     def step(learner: Learner, key: jax.Array) -> tuple[Learner, dict[str, jax.Array]]:
         sample_key, loss_key = jax.random.split(key)
-        batch = sample(replay, sample_key, settings.batch_size)
+        batch = sample(replay, sample_key, settings.batch_size, slice_)
         (_, metrics), gradient = jax.value_and_grad(
-            lambda variables: loss(game, network, settings, variables, batch, loss_key), has_aux=True
+            lambda variables: loss(game, network, settings, variables, batch, loss_key, slice_), has_aux=True
         )(learner.variables)
+        gradient, metrics = slice_.total((gradient, metrics))
         with jax.numpy_dtype_promotion("standard"):  # optax mixes integers and floats
             updates, state = optimizer.update(gradient, learner.optimizer, learner.variables)
         variables = optax.apply_updates(learner.variables, updates)

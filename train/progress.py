@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from collections.abc import Mapping
@@ -32,7 +33,13 @@ class Display(MetricsSink, Protocol):
 
 
 def make_display(
-    *, name: str, iterations: int, minutes: float | None, device: str, stream: TextIO | None = None
+    *,
+    name: str,
+    iterations: int,
+    minutes: float | None,
+    device: str,
+    stream: TextIO | None = None,
+    silent: bool = False,
 ) -> Display:
     """The display that suits `stream` (standard output): live in a terminal, plain lines elsewhere.
 
@@ -41,7 +48,10 @@ def make_display(
         iterations, minutes: when the run ends.
         device: what it runs on.
         stream: where to print.
+        silent: print nothing.
     """
+    if silent:
+        stream = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
     out: TextIO = sys.stdout if stream is None else stream
     progress = Progress(iterations, minutes)
     if Console(file=out).is_terminal:

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from train import sharding
 from train.selfplay import Trajectory
 from train.targets import Returns, of_player
 
@@ -97,14 +99,27 @@ def insert(replay: Replay, trajectory: Trajectory, returns: Returns) -> Replay:
     )
 
 
-def sample(replay: Replay, key: jax.Array, count: int) -> Batch:
+def sample(replay: Replay, key: jax.Array, count: int, slice_: sharding.Slice = sharding.WHOLE) -> Batch:
     """Positions drawn uniformly, with replacement, from all the buffer holds.
 
-    Pending ones are drawn too and marked: leaving them out of the draw would cost a pass over the buffer.
+    They are spread evenly over the games: position n of N comes from the n-th part of the G columns, so that
+    each device draws its share of the batch from its share of the games. Pending positions are drawn too and
+    marked: leaving them out of the draw would cost a pass over the buffer.
+
+    Args:
+        replay: the buffer, or one device's columns of it.
+        key: consumed; the same on every device.
+        count: N, all devices together.
+        slice_: which part this device has.
     """
-    games = replay.pending.shape[1]
-    index = jax.random.randint(key, (count,), 0, replay.filled * games)
-    row, column = index // games, index % games
+    games = slice_.whole(replay.pending.shape[1])
+    row_key, column_key = jax.random.split(key)
+    row = jax.random.randint(row_key, (count,), 0, replay.filled)
+    # Of the N * G equally likely numbers x, x // N is a column, and those of position n lie side by side.
+    first, rest = np.divmod(games * np.arange(count), count)
+    place = jax.random.randint(column_key, (count,), 0, games) + rest.astype(np.int32)
+    column = first.astype(np.int32) + place // count
+    row, column = slice_.of(row), slice_.of(column) - slice_.start(games)
     take = lambda table: table[row, column]  # noqa: E731
     return Batch(
         states=jax.tree.map(take, replay.states),

@@ -12,16 +12,17 @@ import functools
 import math
 import shlex
 import time
-from collections.abc import Callable, Mapping
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import jax
 
-from train import checkpoint, report
+from train import checkpoint, hosts, report
 from train.config import MAY_CHANGE_ON_RESUME, CheckpointConfig, EvaluationConfig, RunConfig
 from train.interrupt import StopRequest
-from train.metrics import JsonlSink, MetricsSink, Record, plain, tensorboard_sink, truncate_jsonl
+from train.metrics import JsonlSink, MetricsSink, Record, plain, read_jsonl, tensorboard_sink, truncate_jsonl
 from train.progress import Display, clock, evaluation_text, make_display
 from train.run_directory import (
     CHECKPOINTS,
@@ -37,6 +38,9 @@ from train.schema import to_dict
 __all__ = ["Evaluate", "Experiment", "Result", "RunError", "RunSettings", "run"]
 
 State = Any
+Reason = Literal["iterations", "minutes", "interrupted"]
+"""What ended a run: one of its two limits, or a request to stop."""
+
 Evaluate = Callable[[State, int], Mapping[str, Any]]
 """`evaluate(state, iterations_done)` returns the evaluation's record, see `train.metrics`."""
 
@@ -107,7 +111,7 @@ class Result:
     directory: Path
     iteration: int
     seconds: float
-    reason: Literal["iterations", "minutes", "interrupted"]
+    reason: Reason
     state: State
     evaluation: Record | None
 
@@ -144,13 +148,17 @@ def run(
     command = resume_command or shlex.join(
         ["jaxsearch", "train", str(directory / "config.toml"), "--dir", str(directory), "--resume"]
     )
-    with locked(directory), contextlib.ExitStack() as stack:
-        record_start(directory, config)
+    hosts.barrier("directory checked")
+    with contextlib.ExitStack() as stack:
+        if hosts.is_first():
+            stack.enter_context(locked(directory))
+            record_start(directory, config)
         display = display or make_display(
             name=config.run.name,
             iterations=config.run.iterations,
             minutes=config.run.minutes,
             device=_device_text(),
+            silent=not hosts.is_first(),
         )
         stack.callback(_close, display)
         stop = stack.enter_context(_stop_request(display, command))
@@ -192,24 +200,37 @@ class _Loop:
             self.state = self.experiment.init(seed)
         else:
             metadata = checkpoint.read_metadata(path)
-            abstract = jax.eval_shape(functools.partial(self.experiment.init, seed))
+            abstract = self._abstract(seed)
             self.state = checkpoint.restore(path, abstract, identity=self.experiment.identity)
             self.iteration = self.saved_at = metadata.iteration
             self.seconds_before = metadata.seconds
         try:
-            history = truncate_jsonl(self.directory / METRICS, self.iteration)
-            self.sinks.append(JsonlSink(self.directory / METRICS))
-            if self.config.run.tensorboard:
-                purge_after = self.iteration if path else None
-                board = tensorboard_sink(self.directory / TENSORBOARD, purge_after=purge_after)
-                self.sinks += [board] if board else []
+            history = self._open_sinks(purge_after=self.iteration if path else None)
         except OSError as error:
             raise self._cannot_log(error) from error
+        hosts.barrier("metrics opened")
         for record in history:
             self.seconds_before = max(self.seconds_before, record["seconds"])
         self.evaluations = [record for record in history if record["kind"] == "evaluation"]
         if path:
             self.display.message(f"Resuming {self.directory} after iteration {self.iteration}.")
+
+    def _open_sinks(self, *, purge_after: int | None) -> Sequence[Record]:
+        """What was written up to the iteration that the run goes on from; later records are removed."""
+        path = self.directory / METRICS
+        if not hosts.is_first():
+            return [r for r in read_jsonl(path) if r["iteration"] <= self.iteration] if path.exists() else []
+        history = truncate_jsonl(path, self.iteration)
+        self.sinks.append(JsonlSink(path))
+        if self.config.run.tensorboard:
+            board = tensorboard_sink(self.directory / TENSORBOARD, purge_after=purge_after)
+            self.sinks += [board] if board else []
+        return history
+
+    def _abstract(self, seed: int) -> State:
+        """What a checkpoint is restored into: shapes and, where the experiment says, places."""
+        told = getattr(self.experiment, "abstract", None)
+        return told(seed) if told else jax.eval_shape(functools.partial(self.experiment.init, seed))
 
     @property
     def seconds(self) -> float:
@@ -223,9 +244,10 @@ class _Loop:
         # A run killed between a checkpoint and its evaluation evaluates now.
         if self.iteration > self.evaluated_at and self._due(self.config.evaluation.every):
             self._evaluate()
-        while (reason := self._reason_to_stop()) is None:
-            self.state, metrics = self.experiment.iterate(self.state)
-            self._fetch()
+        while (reason := self._agreed(self._reason_to_stop())) is None:
+            with self._in_touch():
+                self.state, metrics = self.experiment.iterate(self.state)
+                self._fetch()
             self.iteration, self.waiting = self.iteration + 1, metrics
             if self._due(self.config.checkpoint.every):
                 self._save()
@@ -246,13 +268,35 @@ class _Loop:
     def _due(self, every: int) -> bool:
         return every > 0 and self.iteration % every == 0
 
-    def _reason_to_stop(self) -> Literal["iterations", "minutes", "interrupted"] | None:
+    def _reason_to_stop(self) -> Reason | None:
         limits = self.config.run
         if self.iteration >= limits.iterations:
             return "iterations"
         if limits.minutes is not None and self.seconds >= 60 * limits.minutes:
             return "minutes"
         return "interrupted" if self.stop.requested else None
+
+    def _agreed(self, reason: Reason | None) -> Reason | None:
+        """The first process's reason: clocks and signals differ."""
+        if hosts.count() == 1:
+            return reason
+        reasons = (None, *typing.get_args(Reason))
+        with self._in_touch():
+            return reasons[hosts.agree(reasons.index(reason))]
+
+    @contextlib.contextmanager
+    def _in_touch(self) -> Iterator[None]:
+        """Says what to do when another process is lost."""
+        try:
+            yield
+        except (jax.errors.JaxRuntimeError, checkpoint.CheckpointError) as error:
+            if not hosts.is_lost(error):
+                raise
+            raise RunError(
+                f"Iteration {self.iteration}: another process of this run is lost "
+                f"({str(error).strip().splitlines()[0][:200]}). {self._last_good()}; start all processes "
+                "again with --resume."
+            ) from error
 
     def _fetch(self) -> None:
         """Fetches and logs the metrics of iteration `self.iteration`, if they are still to be fetched."""
@@ -285,15 +329,16 @@ class _Loop:
     def _save(self) -> None:
         self._fetch()
         self._stop_at_nonfinite([], check_state=True)
-        checkpoint.save(
-            self.checkpoints,
-            self.state,
-            self.experiment.parameters(self.state),
-            identity=self.experiment.identity,
-            config=to_dict(self.config),
-            iteration=self.iteration,
-            seconds=self.seconds,
-        )
+        with self._in_touch():
+            checkpoint.save(
+                self.checkpoints,
+                self.state,
+                self.experiment.parameters(self.state),
+                identity=self.experiment.identity,
+                config=to_dict(self.config),
+                iteration=self.iteration,
+                seconds=self.seconds,
+            )
         self.saved_at = self.iteration
         keep = self.config.checkpoint
         checkpoint.prune(self.checkpoints, keep=keep.keep, milestone_every=keep.milestone_every)
@@ -323,6 +368,8 @@ class _Loop:
 
     def _report(self) -> None:
         """Redraws the report; a picture that fails must not end a long run."""
+        if not hosts.is_first():
+            return
         self.reported = time.monotonic()
         try:
             report.write_report(self.directory)

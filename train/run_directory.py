@@ -160,7 +160,7 @@ def _check_config(directory: Path, config: Any, may_change: Sequence[str]) -> No
             f"{key} (was {_show(old)}, now {_show(new)})" for key, (old, new) in changed.items()
         )
         raise RunError(
-            f"{directory} holds a run of another config: {listed}; only {' and '.join(may_change)} may "
+            f"{directory} holds a run of another config: {listed}; only {', '.join(may_change)} may "
             "change. Resume with the old values, or choose another directory with --dir."
         )
 

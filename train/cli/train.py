@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
+from typing import Any
 
-from train.cli.common import start_jax
+from train.cli.common import natural, positive_int, start_jax
 
 DESCRIPTION = """\
 Train an agent from nothing by self-play.
@@ -44,6 +45,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dir", metavar="DIR", help="the run directory (default: run.directory/run.name)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the run directory")
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="train nothing: print shapes, bytes on each device, compile time and speed, from a short probe",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="DIR",
+        help="write a trace of some iterations for Perfetto or TensorBoard (docs/scaling.md)",
+    )
+    devices = parser.add_argument_group("devices (docs/scaling.md)")
+    devices.add_argument(
+        "--cpu-devices",
+        type=positive_int,
+        metavar="N",
+        help="let JAX see N devices of this machine's CPU, for --set mesh.data=N",
+    )
+    devices.add_argument(
+        "--distributed",
+        action="store_true",
+        help="this is one of several processes of the run, one for each host; where SLURM, MPI or a TPU "
+        "started them, JAX finds the others",
+    )
+    devices.add_argument("--coordinator", metavar="HOST:PORT", help="else: where process 0 listens,")
+    devices.add_argument("--processes", type=positive_int, metavar="N", help="how many processes there are,")
+    devices.add_argument("--process", type=natural, metavar="I", help="and which this one is, from 0")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,16 +82,20 @@ def run(arguments: argparse.Namespace) -> int:
     )  # before JAX, so that mistakes show at once
     directory = Path(arguments.dir) if arguments.dir else Path(config.run.directory) / config.run.name
     start_jax()
+    _start_devices(arguments)
+    from train import hosts
     from train.ladder import run_evaluation
     from train.run import run as run_experiment
 
     experiment = algorithms.setup(config)
+    if arguments.plan or arguments.profile:
+        return _look(arguments, config, experiment)
     evaluate = run_evaluation(
         config,
         directory,
         game=experiment.game,
         network=experiment.network,
-        parameters=experiment.parameters,
+        parameters=lambda state: hosts.local(experiment.parameters(state)),
     )
     result = run_experiment(
         config,
@@ -77,6 +108,37 @@ def run(arguments: argparse.Namespace) -> int:
     return 130 if result.reason == "interrupted" else 0
 
 
+def _start_devices(arguments: argparse.Namespace) -> None:
+    """What must be said to JAX before it looks for devices."""
+    told = [arguments.coordinator, arguments.processes, arguments.process]
+    if not arguments.distributed and any(value is not None for value in told):
+        raise ValueError("--coordinator, --processes and --process go with --distributed.")
+    if arguments.cpu_devices:
+        import jax
+
+        jax.config.update("jax_num_cpu_devices", arguments.cpu_devices)
+    if arguments.distributed:
+        from train import hosts
+
+        hosts.start(*told)
+
+
+def _look(arguments: argparse.Namespace, config: Any, experiment: Any) -> int:
+    """`--plan` and `--profile`, which train nothing."""
+    from train import plan, profile
+    from train.alphazero import AlphaZero
+
+    if not isinstance(experiment, AlphaZero):
+        raise ValueError(
+            f"--plan and --profile know alphazero; this config's run.algorithm is {config.run.algorithm}."
+        )
+    if arguments.plan:
+        print(plan.text(plan.plan(experiment), config.run.iterations))
+    if arguments.profile:
+        print(profile.write(experiment, Path(arguments.profile)))
+    return 0
+
+
 def _resume_command(arguments: argparse.Namespace) -> str:
     """What to type to go on: the same command with `--resume`."""
     words = ["jaxsearch", "train", arguments.config]
@@ -84,4 +146,6 @@ def _resume_command(arguments: argparse.Namespace) -> str:
         words += ["--set", *arguments.overrides]
     if arguments.dir:
         words += ["--dir", arguments.dir]
+    if arguments.cpu_devices:
+        words += ["--cpu-devices", str(arguments.cpu_devices)]
     return shlex.join([*words, "--resume"])
