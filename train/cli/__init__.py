@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from train.cli import analyze, bench, doctor, games, match, play, train
+from train.cli import analyze, bench, doctor, games, match, play, sweep, train
 
 COMMANDS = {
     "train": train,
@@ -20,6 +20,7 @@ COMMANDS = {
     "games": games,
     "doctor": doctor,
     "bench": bench,
+    "sweep": sweep,
 }
 
 DESCRIPTION = """\
