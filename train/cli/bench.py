@@ -19,6 +19,7 @@ search   simulations per second against mctx, same game code and evaluator on bo
            playouts UCT with random playouts, 256 trees, against OpenSpiel's in C++
 games    steps per second against pgx under the same random policy
 train    speed of a whole training iteration, network by network
+scaling  training speed by games, simulations, network width and devices; CSV and plots in runs/scaling
 
 Programs are warmed up and take turns in one process; figures are medians with their spread, and the ratio
 of medians.
@@ -30,9 +31,15 @@ examples:
   jaxsearch bench search --repeats 7
   jaxsearch bench search --rows actions leaves --device gpu
   jaxsearch bench train
+  jaxsearch bench scaling --cpu-devices 2
 """
 
-MODULES = {"search": "train.bench_search", "games": "train.bench_games", "train": "train.bench_train"}
+MODULES = {
+    "search": "train.bench_search",
+    "games": "train.bench_games",
+    "train": "train.bench_train",
+    "scaling": "train.bench_scaling",
+}
 
 
 SEARCH_ROWS = ("games", "actions", "analyze", "leaves", "playouts")
@@ -41,7 +48,9 @@ DEVICES = ("cpu", "gpu", "tpu")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("what", choices=sorted(MODULES), metavar="WHAT", help="search, games or train")
+    parser.add_argument(
+        "what", choices=sorted(MODULES), metavar="WHAT", help="search, games, train or scaling"
+    )
     parser.add_argument(
         "--repeats", type=positive_int, default=5, metavar="N", help="timed repeats of each side (default 5)"
     )
@@ -51,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=(*SEARCH_ROWS, "all"),
         metavar="ROWS",
         help=f"tables of `bench search`: {', '.join(SEARCH_ROWS)} or all (default games)",
+    )
+    parser.add_argument(
+        "--cpu-devices", type=positive_int, metavar="N", help="let JAX see N devices of this machine's CPU"
     )
     parser.add_argument("--device", choices=DEVICES, help="where to run (default: where JAX does)")
 
@@ -63,6 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
         # XLA reads this when it starts. At these sizes a second thread costs both sides more than it brings.
         os.environ.setdefault("NPROC", "1")
     start_jax()
+    if arguments.cpu_devices:
+        import jax
+
+        jax.config.update("jax_num_cpu_devices", arguments.cpu_devices)
     if arguments.device:
         _run_on(arguments.device)
     import importlib
