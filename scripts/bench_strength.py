@@ -230,7 +230,17 @@ def main() -> None:
     parser.add_argument("checkpoint", help="a run directory or a checkpoint")
     parser.add_argument("--data", default=DATA, help="connect_four_solved.json.gz")
     parser.add_argument("--positions", type=int, default=1000, help="how many of them")
-    parser.add_argument("--simulations", type=int, nargs="+", default=[16, 64, 256], metavar="S")
+    parser.add_argument(
+        "--simulations", type=int, nargs="+", default=[64, 400, 1600], metavar="S", help="of solver and reuse"
+    )
+    parser.add_argument(
+        "--mctx-simulations",
+        type=int,
+        nargs="*",
+        default=[16, 64],
+        metavar="S",
+        help="beside mctx, which is slow",
+    )
     arguments = parser.parse_args()
     game = games_jax.make("connect_four")
     network, params, _ = load_network(arguments.checkpoint, game)
@@ -243,11 +253,11 @@ def main() -> None:
         "PUCT": functools.partial(jaxsearch.puct, game, judge),
         "UCT": functools.partial(jaxsearch.uct, game),
     }
-    against_mctx(game, judge, params, positions, arguments.simulations)
+    against_mctx(game, judge, params, positions, arguments.mctx_simulations)
     print()
-    solver_in_equal_time(makers, params, positions, arguments.simulations[1:])
+    solver_in_equal_time(makers, params, positions, arguments.simulations)
     print()
-    reuse_in_equal_time(game, makers, params, positions, arguments.simulations[1:])
+    reuse_in_equal_time(game, makers, params, positions, arguments.simulations)
 
 
 if __name__ == "__main__":
