@@ -206,7 +206,8 @@ def _text(
         lines += [f"{missing} of {len(plan.jobs)} jobs are not done: their members are left out.", ""]
     lines += [
         f"All pairs met from every line of {plies} plies, both colours, {simulations} simulations.",
-        "Elo against the mean of all members; ± is a 95 % interval, of the seeds' mean or of one member's games.",
+        "Elo against the mean of all members; ± is a 95 % interval, of the seeds' mean or of a member's",
+        "games.",
         "",
         "| settings | seeds | Elo | each seed |",
         "|---|---|---|---|",

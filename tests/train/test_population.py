@@ -18,9 +18,16 @@ CONFIG = {
 }
 MEMBERS = [
     Member("plain", {"run.seed": 3}),
-    Member("other seed", {"run.seed": 4}),
-    Member("explorer", {"run.seed": 3, "search.c_puct": 3.0, "selfplay.dirichlet_alpha": 0.2}),
-    Member("noiseless", {"run.seed": 3, "selfplay.dirichlet_fraction": 0.0, "selfplay.temperature": 0.5}),
+    Member(
+        "explorer",
+        {
+            "run.seed": 4,
+            "search.c_puct": 3.0,
+            "selfplay.dirichlet_alpha": 0.2,
+            "selfplay.dirichlet_fraction": 0.4,
+            "selfplay.temperature": 0.5,
+        },
+    ),
     Member("fast", {"run.seed": 3, "learner.learning_rate": 1e-2, "learner.value_target_mix": 0.5}),
 ]
 

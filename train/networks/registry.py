@@ -18,6 +18,7 @@ from train.networks.mlp import MlpOptions, mlp
 from train.networks.network import Network, from_linen
 from train.networks.patterns import PatternOptions, patterns
 from train.networks.resnet import ResNetOptions, resnet
+from train.networks.rise import RiseOptions, rise
 from train.schema import ConfigError, from_dict, nearest, quoted, to_dict
 
 
@@ -41,6 +42,7 @@ NETWORKS: Mapping[str, Entry] = types.MappingProxyType(
         "mlp": Entry(MlpOptions, mlp),
         "patterns": Entry(PatternOptions, patterns),
         "resnet": Entry(ResNetOptions, resnet),
+        "rise": Entry(RiseOptions, rise),
     }
 )
 
