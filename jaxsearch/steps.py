@@ -26,7 +26,7 @@ from jaxsearch.amaf import Played
 from jaxsearch.choice import Choice, RootRule, Rule
 from jaxsearch.priors import prior_probabilities
 from jaxsearch.storage import Packer
-from jaxsearch.tables import put, take
+from jaxsearch.tables import put, take, take_column
 from jaxsearch.tree import NO_NODE, Tree, ended, first_rows, make_row
 from jaxsearch.types import Params, RecurrentFn, RecurrentFnOutput, State, StepDetails
 
@@ -256,8 +256,7 @@ def back_up(
         The edges with their returns, one lane after the other; how many, int32 `[]`; and the returns `[L]` of
         the roots' edges.
     """
-    a, width, lanes = tree.num_actions, tree.rows.shape[1], returns.shape[0]
-    table = tree.rows.reshape(-1)
+    a, lanes = tree.num_actions, returns.shape[0]
     ends = jnp.cumsum(jnp.maximum(length - first, 0), dtype=jnp.int32)
 
     def up(carry: tuple) -> tuple:
@@ -265,8 +264,8 @@ def back_up(
         path = jax.lax.dynamic_slice(cursor.path, (level + _UP, ZERO), (_UP + 1, lanes))
         levels = level + jnp.arange(_UP, dtype=jnp.int32)[:, None]
         inner = levels + 1 < length[None]
-        child = jax.lax.div(path[1:], np.int32(a)) * width
-        reward, discount = take(table, child + 3 * a + 1), take(table, child + 3 * a + 2)
+        child = jax.lax.div(path[1:], np.int32(a))
+        reward, discount = (take_column(tree.rows, child, 3 * a + k) for k in (1, 2))
         along, sets = [], []
         for k in reversed(range(_UP)):
             above = inner[k] & (level + k >= 0)

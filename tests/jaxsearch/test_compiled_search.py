@@ -91,6 +91,28 @@ def test_loops_write_the_tree_in_place(policy, num_actions):
     assert whole_table_writes(program.as_text(), children // 4) == []
 
 
+def table_copies(search, game, trees):
+    """How many copies of arrays as long as the tree the program of a search of so many trees has."""
+    states = jax.vmap(game.init)(jax.random.split(jax.random.key(0), trees))
+    text = quick_jit(search).lower(jax.random.key(0), states, None).compile().as_text()
+    shapes = re.findall(r"%copy[\w.]* = \w+\[([\d,]*)\]", text)
+    return sum(count(shape) >= SIMULATIONS * trees for shape in shapes)
+
+
+@pytest.mark.parametrize("kind", ["puct", "uct", "gumbel", "solver"])
+def test_one_tree_is_not_copied_either(kind):
+    """XLA makes slices of gathers of one row, repeats them, and then copied the tables at each simulation."""
+    game = games_jax.make("tic_tac_toe")
+    even = jaxsearch.uniform(game)
+    search = {
+        "puct": jaxsearch.puct(game, even, simulations=SIMULATIONS),
+        "uct": jaxsearch.uct(game, simulations=SIMULATIONS),
+        "gumbel": jaxsearch.gumbel(game, even, simulations=SIMULATIONS),
+        "solver": jaxsearch.puct(game, even, simulations=SIMULATIONS, solver=True),
+    }[kind]
+    assert table_copies(search, game, 1) <= table_copies(search, game, 2)
+
+
 def test_the_check_finds_what_it_looks_for(lax):
     """mctx rewrites its tables at every level of every simulation."""
     program = compiled(mctx, "gumbel_muzero_policy", 7)
