@@ -238,6 +238,14 @@ class Othello:
         boards = bits.compute_once(own, other, _placements(state.own, state.other, layout))
         return bits.planes(boards, layout.positions.reshape(self.size, self.size))
 
+    def stones(self, state: State, player: jax.Array) -> jax.Array:
+        """Int32 `[size * size]`: 0 where empty, 1 where `player` has a disc, 2 where the other has one."""
+        positions = _layout(self.size).positions
+        mine = self.current_player(state) == player
+        own = bits.unpack(bits.where(mine, state.own, state.other), positions)
+        other = bits.unpack(bits.where(mine, state.other, state.own), positions)
+        return own.astype(jnp.int32) + 2 * other.astype(jnp.int32)
+
     def current_player(self, state: State) -> jax.Array:
         """Int32 `[]`: 0 is Black."""
         return (state.flags & _SECOND_PLAYER).astype(jnp.int32)
@@ -295,7 +303,7 @@ class Othello:
         """
         if diagram.is_diagram(text):
             first, second, player = diagram.parse(text, self.size, self.size)
-            return self._from_cells(first, second, player)
+            return self.from_cells(jnp.asarray(first), jnp.asarray(second), jnp.int32(player))
         state = self.init(jax.random.key(0))
         for number, move in enumerate(diagram.split_moves(text, "pass"), start=1):
             if move != "pass" and legal_moves(self, state) == ["pass"]:
@@ -310,10 +318,19 @@ class Othello:
         """The board diagram that `from_string` reads back."""
         return diagram.dump(*self._cells(state))
 
-    def _from_cells(self, first: np.ndarray, second: np.ndarray, player: int) -> State:
+    def from_cells(self, first: jax.Array, second: jax.Array, player: jax.Array) -> State:
+        """The state of a board, of which nothing is checked; for many of them at once under `vmap`.
+
+        Args:
+            first: bool `[size, size]`, top row first: the discs of Black.
+            second: the same, of White.
+            player: int32 `[]`, the side to move.
+        """
         layout = _layout(self.size)
-        boards = [bits.pack(jnp.asarray(b.ravel()), layout.positions, words=_WORDS) for b in (first, second)]
-        return _settle(boards[player], boards[1 - player], jnp.uint32(player), layout)
+        black, white = (bits.pack(board.ravel(), layout.positions, words=_WORDS) for board in (first, second))
+        own = bits.where(player == 0, black, white)
+        other = bits.where(player == 0, white, black)
+        return _settle(own, other, player.astype(jnp.uint32), layout)
 
     # Pictures
 

@@ -49,6 +49,21 @@ POSITIONS = ROOT / "tests" / "data" / "connect_four_solved.json.gz"
 CUBES, LIMIT = 200, 20
 """Cubes for each length of scramble, and the turns allowed, as in the paper's figure 7."""
 
+CUBE_SEARCHES: Mapping[int, tuple[int, tuple[int, ...]]] = {2: (13, (0, 100)), 3: (9, (0, 100, 1000))}
+"""By the cube's size: the longest scramble, and the simulations."""
+
+UCT = 10_000
+"""Simulations of the paper's opponent that moves first."""
+
+SEARCHES = (
+    ("0", 0, False),
+    ("100", 100, False),
+    ("1000", 1000, False),
+    ("100 solver", 100, True),
+    ("1000 solver", 1000, True),
+)
+"""Of Connect Four: a label, simulations, and whether the search proves endings, as the paper's does not."""
+
 PAPER: Mapping[str, Mapping[Any, Any]] = {
     # Wins in per cent, moving first against perfect play; at 0 and 50 the mean of the range in figure 6.
     "connect_four": {"wins": {0: 94, 100: 95, 1000: 99.75}},
@@ -58,7 +73,11 @@ PAPER: Mapping[str, Mapping[Any, Any]] = {
         100: [100] * 6 + [99.6, 98, 95, 96, 95, 91, 92],
         1000: [100] * 8 + [100, 100, 99.8, 100, 99.6],
     },
-    "cube3": {0: [100] * 4 + [97.6, 78, 48.5, 25, 11.5], 1000: [100] * 4 + [99, 96, 88, 65, 34]},
+    "cube3": {
+        0: [100] * 4 + [97.6, 78, 48.5, 25, 11.5],
+        100: [100] * 4 + [99.8, 97.5, 88, 58, 25],
+        1000: [100] * 4 + [99, 96, 88, 65, 34],
+    },
     # Points in per cent against Edax at levels 1 to 9, with 10,000 simulations.
     "othello": {"edax": [100, 100, 91.2, 87.5, 62.5, 80.0, 87.5, 33.8, 26.3]},
 }
@@ -91,9 +110,9 @@ def train(name: str, overrides: list[str], directory: Path) -> Any:
     return config
 
 
-def agent(game: Game, directory: Path, simulations: int) -> Player:
-    """The trained agent."""
-    player = make_player(f"run:{directory}@sims={simulations}", game)
+def agent(game: Game, directory: Path, simulations: int, solver: bool = False) -> Player:
+    """The trained agent, under a search that proves endings or does not."""
+    player = make_player(f"run:{directory}@sims={simulations},solver={'true' if solver else 'false'}", game)
     assert isinstance(player, Player)
     return player
 
@@ -105,43 +124,60 @@ def connect_four(game: Game, directory: Path, games: int) -> Iterator[Measuremen
     """Solved positions kept, and games that the agent begins."""
     positions = load_solved(POSITIONS)
 
-    def kept(simulations: int) -> dict[str, float]:
-        found = accuracy(agent(game, directory, simulations), positions, key=jax.random.key(0))
+    def kept(simulations: int, solver: bool) -> dict[str, float]:
+        found = accuracy(agent(game, directory, simulations, solver), positions, key=jax.random.key(0))
         return {"all": found.all.share, "decisive": found.decisive.share, "optimal": found.optimal.share}
 
-    def points(simulations: int, opponent: AnyPlayer) -> list[int]:
-        won = play_first(agent(game, directory, simulations), opponent, games=games, key=jax.random.key(1))
+    def points(simulations: int, solver: bool, opponent: AnyPlayer) -> list[int]:
+        player = agent(game, directory, simulations, solver)
+        won = play_first(player, opponent, games=games, key=jax.random.key(1))
         return [int((won == point).sum()) for point in (1, 0.5, 0)]
 
-    for simulations in (0, 100, 1000):
-        yield f"solved {simulations}", lambda s=simulations: kept(s)
+    for label, simulations, solver in SEARCHES:
+        yield f"solved {label}", lambda s=simulations, x=solver: kept(s, x)
     try:
         perfect = make_player("bitbully:full", game)
     except ValueError as error:
         print(f"No games against perfect play: {error}")
-        return
-    for simulations in (0, 100, 1000):
-        yield f"first {simulations}", lambda s=simulations: points(s, perfect)
+        perfect = None
+    if perfect is not None:
+        for label, simulations, solver in SEARCHES:
+            yield f"first {label}", lambda s=simulations, x=solver: points(s, x, perfect)
+
+    def second(simulations: int) -> list[int]:
+        """Points of the agent moving second against UCT, fewer games since UCT takes most of the time."""
+        opponent = make_player(f"uct:{UCT}", game)
+        won = 1 - play_first(
+            opponent, agent(game, directory, simulations), games=games // 2, key=jax.random.key(3)
+        )
+        return [int((won == point).sum()) for point in (1, 0.5, 0)]
+
+    yield "second v. UCT 1000", lambda: second(1000)
 
 
 def show_connect_four(found: Mapping[str, Any]) -> None:
     """The table, and figure 6: wins moving first against perfect play by simulations."""
     print(f"\n{'simulations':<14}{'keeps the result':>20}{'decisive':>12}{'wins first':>24}{'paper':>10}")
-    wins = {}
-    for simulations in (0, 100, 1000):
-        kept, first = found.get(f"solved {simulations}"), found.get(f"first {simulations}")
-        line = f"{simulations:<14}"
+    wins, paper = {}, PAPER["connect_four"]["wins"]
+    for label, simulations, solver in SEARCHES:
+        kept, first = found.get(f"solved {label}"), found.get(f"first {label}")
+        line = f"{label:<14}"
         line += (
             f"{percent(kept['all'] * 1000, 1000):>20}{100 * kept['decisive']:>11.1f}%" if kept else " " * 32
         )
         if first:
-            wins[simulations] = 100 * first[0] / sum(first)
+            wins[solver] = wins.get(solver, {}) | {simulations: 100 * first[0] / sum(first)}
             line += f"{percent(first[0], sum(first)):>18} {first[1]}D {first[2]}L"
-        print(line + f"{PAPER['connect_four']['wins'][simulations]:>8} %")
+        print(line + ("" if solver else f"{paper[simulations]:>8} %"))
+    second = found.get("second v. UCT 1000")
+    if second:
+        won = percent(second[0], sum(second))
+        print(f"Moving second against UCT {UCT} with 1,000 simulations: {won} won, {second[1]}D {second[2]}L")
     figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
-    paper = PAPER["connect_four"]["wins"]
     axes.plot([str(s) for s in paper], list(paper.values()), "o--", color="grey", label="the paper")
-    axes.plot([str(s) for s in wins], list(wins.values()), "o-", label="jaxsearch")
+    for solver, points in wins.items():
+        label = "jaxsearch, endings proven" if solver else "jaxsearch"
+        axes.plot([str(s) for s in points], list(points.values()), "o-", label=label)
     axes.set(xlabel="simulations", ylabel="wins moving first v. perfect play (%)", ylim=(0, 102))
     _save(figure, axes, "connect_four")
 
@@ -152,7 +188,7 @@ def show_connect_four(found: Mapping[str, Any]) -> None:
 def cube(game: Game, directory: Path, games: int) -> Iterator[Measurement]:
     """Cubes solved by length of scramble; of the 2x2x2 also uniformly random ones and the hardest."""
     assert isinstance(game, Cube)
-    deepest, most = (13, 100) if game.size == 2 else (9, 1000)
+    deepest, searches = CUBE_SEARCHES[game.size]
 
     def solved(simulations: int, states: Any, best: np.ndarray | None = None) -> dict[str, float]:
         player = agent(game, directory, simulations)
@@ -167,7 +203,7 @@ def cube(game: Game, directory: Path, games: int) -> Iterator[Measurement]:
         states = jax.jit(jax.vmap(scrambler.init))(jax.random.split(jax.random.key(turns), CUBES))
         return states
 
-    for simulations in (0, most):
+    for simulations in searches:
         for turns in range(1, deepest + 1):
             yield f"{simulations} after {turns}", lambda s=simulations, t=turns: solved(s, scrambled(t))
     if game.size == 2:
@@ -175,33 +211,33 @@ def cube(game: Game, directory: Path, games: int) -> Iterator[Measurement]:
         numbers = np.random.default_rng(0).integers(0, len(distance), games)
         numbers = numbers[distance[numbers] > 0]
         hardest = np.flatnonzero(distance == distance.max())
-        for simulations in (0, most):
+        for simulations in searches:
             for name, chosen in (("uniform", numbers), ("hardest", hardest)):
                 states = solved_cube.positions(game, chosen)
                 best = distance[chosen]
                 yield f"{simulations} {name}", lambda s=simulations, x=states, b=best: solved(s, x, b)
 
 
-def show_cube(name: str, found: Mapping[str, Any]) -> None:
+def show_cube(size: int, found: Mapping[str, Any]) -> None:
     """Figure 7: the share solved by length of scramble."""
-    deepest, most = (13, 100) if name == "cube2" else (9, 1000)
+    deepest, searches = CUBE_SEARCHES[size]
     figure, axes = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
-    print(f"\n{'turns':<8}" + "".join(f"{f'{s} sims':>12}{'paper':>8}" for s in (0, most)))
-    for turns in range(1, deepest + 1):
+    paper = PAPER[f"cube{size}"]
+    lengths = range(1, deepest + 1)
+    print(f"\n{'turns':<8}" + "".join(f"{f'{s} sims':>12}{'paper':>8}" for s in searches))
+    for turns in lengths:
         line = f"{turns:<8}"
-        for simulations in (0, most):
+        for simulations in searches:
             ours = found.get(f"{simulations} after {turns}")
             line += f"{100 * ours['solved']:>11.1f}%" if ours else " " * 12
-            line += f"{PAPER[name][simulations][turns - 1]:>7}%"
+            line += f"{paper[simulations][turns - 1]:>7}%"
         print(line)
-    for simulations, colour in ((0, "C0"), (most, "C1")):
-        ours = {t: found.get(f"{simulations} after {t}") for t in range(1, deepest + 1)}
+    for number, simulations in enumerate(searches):
+        ours = {t: found.get(f"{simulations} after {t}") for t in lengths}
         ours = {t: 100 * share["solved"] for t, share in ours.items() if share}
-        paper = PAPER[name][simulations]
-        axes.plot(
-            range(1, len(paper) + 1), paper, "o--", color=colour, alpha=0.5, label=f"paper, {simulations}"
-        )
-        axes.plot(list(ours), list(ours.values()), "o-", color=colour, label=f"jaxsearch, {simulations}")
+        style: dict[str, Any] = {"color": f"C{number}"}
+        axes.plot(lengths, paper[simulations], "o--", alpha=0.5, label=f"paper, {simulations}", **style)
+        axes.plot(list(ours), list(ours.values()), "o-", label=f"jaxsearch, {simulations}", **style)
     for key in sorted(key for key in found if key.endswith(("uniform", "hardest"))):
         share = found[key]
         print(
@@ -209,7 +245,7 @@ def show_cube(name: str, found: Mapping[str, Any]) -> None:
             f"{int(share['cubes'])} solved, {100 * share['optimal']:.1f} % in the least number of turns"
         )
     axes.set(xlabel="scrambling turns", ylabel="solved within 20 turns (%)", ylim=(0, 102))
-    _save(figure, axes, name)
+    _save(figure, axes, f"cube{size}")
 
 
 # Othello
@@ -247,7 +283,7 @@ def show_othello(found: Mapping[str, Any]) -> None:
 
 def _save(figure: Any, axes: Any, name: str) -> None:
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower left")
     path = ROOT / "docs" / "img" / f"ntuple_{name}.png"
     figure.savefig(path, dpi=120)
     print(f"Figure: {path}")
@@ -302,7 +338,7 @@ def main() -> int:
     elif arguments.game == "othello":
         show_othello(found)
     else:
-        show_cube(arguments.game, found)
+        show_cube(2 if arguments.game == "cube2" else 3, found)
     return 0
 
 

@@ -13,11 +13,16 @@ __all__ = ["NTupleOptions"]
 class NTupleOptions:
     """The n-tuple value network: the value is a sum of table look-ups, one for each tuple of cells."""
 
-    tuples: Literal["random_walk", "pieces", "connect_four_70"] = setting(
+    tuples: Literal["random_walk", "pieces", "connect_four_70", "patterns"] = setting(
         '"random_walk" draws cells; "pieces" draws different sets of cubies, each with its place '
         'and how it is turned; "connect_four_70" is the published list for Connect Four, which sets number '
-        "and length.",
+        'and length; "patterns" takes lines, corners and edges of the board, see patterns.',
         default="random_walk",
+    )
+    patterns: str = setting(
+        'For tuples = "patterns": which, "edges+lines+corners3x3", say; the names are those of the network '
+        '"patterns". Of symmetric ones one is taken, and number and length are not used.',
+        default="edges+lines+corners3x3+corners2x5",
     )
     number: int = setting("Tuples. More know more and take longer.", default=100, minimum=1)
     length: int = setting(
@@ -49,8 +54,23 @@ class NTupleOptions:
         '"relative" keeps one and shows the board as the player sees it, own pieces first.',
         default="per_player",
     )
+    planes: int = setting(
+        "How many planes of the observation the cells tell apart: 2 are the stones alone, 0 all planes.",
+        default=0,
+        minimum=0,
+    )
+    stages: int = setting(
+        "Weight sets for as many stages of the game, by the number of stones on the board.",
+        default=1,
+        minimum=1,
+    )
     symmetric: bool = setting(
         "Add up the look-ups of all symmetric images of the board, where the game has any.", default=True
+    )
+    canonical: bool = setting(
+        "Where a symmetric image of the board shows a tuple its own cells in another order, look up one row "
+        "for both, the lesser, in place of two. As good and, for patterns, half the look-ups.",
+        default=False,
     )
     output: Literal["tanh", "identity"] = setting(
         '"tanh" for games that end in -1, 0 or 1; "identity" for others.', default="tanh"

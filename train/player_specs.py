@@ -25,6 +25,9 @@ from train.players import (
     rave_player,
     uct_player,
 )
+from train.schema import ConfigError, fields_of, from_dict
+from train.schema_toml import parse_value
+from train.td_config import TDSearchConfig
 
 FORMS = {
     "random": ("random", "uniformly random legal moves"),
@@ -37,9 +40,10 @@ FORMS = {
         "UCT with playouts that learns of a move from all games in which it was played later: for Hex and Go",
     ),
     "run": (
-        "run:PATH[@sims=64,search=puct,temperature=0]",
+        "run:PATH[@sims=64,search=puct,temperature=0,c_puct=1.25,solver=true]",
         "the newest checkpoint of a run directory, or one checkpoint; sims=0 plays the network's best move, "
-        "search is puct, gumbel or policy_bonus (Expert Iteration's)",
+        "search is puct, gumbel or policy_bonus (Expert Iteration's); keys of the config's [search] section "
+        "in place of what it says",
     ),
     "bitbully": (
         "bitbully:full or bitbully:DEPTH",
@@ -63,6 +67,7 @@ SEARCH_KEYS: Mapping[SearchName, Mapping[str, str]] = {
         "c_puct_base": "c_base",
         "first_play": "first_play",
         "first_play_reduction": "first_play_reduction",
+        "solver": "solver",
     },
     "gumbel": {"considered_actions": "max_considered"},
     "policy_bonus": {
@@ -200,7 +205,8 @@ def _run(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
     search = options.pop("search", "puct")
     if search not in ("puct", "gumbel", "policy_bonus"):
         raise _SpecError(f"search must be one of {', '.join(SEARCH_KEYS)}, got {search!r}")
-    _none_left(options, "sims, search, temperature")
+    changes = _search_changes(options, search)
+    _none_left(options, ", ".join(["sims, search, temperature", *_changeable(search)]))
     network, params, metadata = load_network(argument, game)
     return network_player(
         f"run:{argument}",
@@ -211,9 +217,25 @@ def _run(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
         search=search,
         temperature=temperature,
         constants=search_constants(
-            {**metadata.config.get("search", {}), **metadata.config.get("expert", {})}, search
+            {**metadata.config.get("search", {}), **metadata.config.get("expert", {}), **changes}, search
         ),
     )
+
+
+def _changeable(search: SearchName) -> list[str]:
+    """The keys of a `[search]` section that a spec may give."""
+    known = {field.name for field in fields_of(TDSearchConfig)}
+    return [key for key in SEARCH_KEYS[search] if key in known]
+
+
+def _search_changes(options: dict[str, str], search: SearchName) -> dict[str, Any]:
+    """Removes those keys from `options` and reads their values as a config would."""
+    given = {key: parse_value(options.pop(key)) for key in _changeable(search) if key in options}
+    try:
+        checked = from_dict(TDSearchConfig, given)
+    except ConfigError as error:
+        raise _SpecError(str(error).rstrip(".")) from None
+    return {key: getattr(checked, key) for key in given}
 
 
 def search_constants(settings: Mapping[str, Any], search: SearchName) -> tuple[tuple[str, Any], ...]:

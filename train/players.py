@@ -273,7 +273,8 @@ def _network_functions(
     evaluate = evaluator(network, game)
     if simulations > 0:
         searcher = _SEARCHES[search](game, evaluate, simulations=simulations, **dict(constants))
-        return _searching(game, searcher, temperature, by_visits=search != "gumbel")
+        by_visits = search != "gumbel" and not dict(constants).get("solver")
+        return _searching(game, searcher, temperature, by_visits=by_visits)
 
     def act(key: jax.Array, states: Any, params: Any = None) -> jax.Array:
         logits, _ = evaluate(params, key, states)
@@ -289,7 +290,8 @@ def _searching(game: Game, search: Search, temperature: float, *, by_visits: boo
     """`act` and `think` of a player that searches.
 
     `by_visits`: at temperature 0 play the most visited move, ties broken at random. Otherwise the search's
-    own choice stands: Gumbel search visits its finalists equally often and decides between them by value.
+    own choice stands: Gumbel search visits its finalists equally often and decides between them by value, and
+    a solver plays what it has proven.
     """
 
     def think(key: jax.Array, states: Any, params: Any = None) -> tuple[jax.Array, SearchOutput]:

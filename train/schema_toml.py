@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from train.schema import ConfigError, fields_of, from_dict, nearest, quoted
 
-__all__ = ["load", "to_toml"]
+__all__ = ["load", "parse_value", "to_toml"]
 
 T = TypeVar("T")
 _COMMENT_WIDTH = 100
@@ -69,11 +69,12 @@ def _apply(cls: type, tree: dict[str, Any], override: str) -> str:
         node = node.setdefault(parent, {})
         if not isinstance(node, dict):
             raise ConfigError(f"--set {override}: {parent} is a value, not a section.", key)
-    node[leaf] = _parse(text.strip())
+    node[leaf] = parse_value(text.strip())
     return key
 
 
-def _parse(text: str) -> Any:
+def parse_value(text: str) -> Any:
+    """A TOML value, or the text itself where it is none."""
     try:
         tree = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:

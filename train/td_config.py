@@ -9,7 +9,7 @@ from train.config import CheckpointConfig, ConfigError, EvaluationConfig, GameCo
 from train.ntuple_options import NTupleOptions
 from train.schema import Value, extras, setting, settings
 
-__all__ = ["TDConfig", "TDSettings", "TrainingConfig"]
+__all__ = ["TDConfig", "TDSearchConfig", "TDSettings", "TrainingConfig"]
 
 
 @settings
@@ -56,6 +56,9 @@ class TDSettings:
     )
     opening_share: float = setting(
         "Share of games that begin with random plies.", default=0.7, minimum=0, maximum=1
+    )
+    opening_share_end: float | None = setting(
+        "The same at the end, reached linearly; none keeps it.", default=None, minimum=0, maximum=1
     )
     opening_plies: tuple[int, ...] = setting(
         "Least and largest number of those plies.", default=(4, 4), minimum=0
@@ -106,6 +109,17 @@ class TrainingConfig:
 
 
 @settings
+class TDSearchConfig(SearchConfig):
+    """Constants of the tree search with which the agent plays; none is used while it learns."""
+
+    solver: bool = setting(
+        "Back up proven wins, losses and draws, so that endings are played exactly: for games that end in "
+        "-1, 0 or 1. Cubes have rewards on the way.",
+        default=False,
+    )
+
+
+@settings
 class TDConfig:
     """A whole run of TD(lambda) with an n-tuple network."""
 
@@ -114,6 +128,6 @@ class TDConfig:
     run: RunConfig = dataclasses.field(default_factory=RunConfig)
     network: NTupleOptions = dataclasses.field(default_factory=NTupleOptions)
     td: TDSettings = dataclasses.field(default_factory=TDSettings)
-    search: SearchConfig = dataclasses.field(default_factory=SearchConfig)
+    search: TDSearchConfig = dataclasses.field(default_factory=TDSearchConfig)
     evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = dataclasses.field(default_factory=CheckpointConfig)

@@ -108,7 +108,10 @@ class TDNTuple:
         epsilon = settings.epsilon + done * (settings.epsilon_end - settings.epsilon)
         alpha = self._alpha(done)
         key = jax.random.fold_in(jax.random.fold_in(state.seed, _PLAY), state.iteration)
-        table, games, sums = td_ply.play(self.tuples, settings, state.table, state.games, key, epsilon, alpha)
+        share = self._opening_share(done)
+        table, games, sums = td_ply.play(
+            self.tuples, settings, state.table, state.games, key, epsilon, alpha, share
+        )
         average = state.average
         if settings.average:
             # In the beginning a mean of all, so that the zeros of the start do not linger.
@@ -125,9 +128,14 @@ class TDNTuple:
             "value_loss": sums["squared_error"] / jnp.maximum(sums["lessons"], 1.0),
             "alpha": alpha,
             "epsilon": epsilon,
+            "opening_share": jnp.float32(share),
             **results,
         }
         return State(state.seed, state.iteration + 1, games, table, average), metrics
+
+    def _opening_share(self, done: jax.Array) -> jax.Array | float:
+        share, end = self.config.td.opening_share, self.config.td.opening_share_end
+        return share if end is None else share + done * (end - share)
 
     def _alpha(self, done: jax.Array) -> jax.Array:
         settings = self.config.td

@@ -277,6 +277,7 @@ def play(
     key: jax.Array,
     epsilon: jax.Array,
     alpha: jax.Array,
+    opening_share: jax.Array | float,
 ) -> tuple[jax.Array, Games, dict[str, jax.Array]]:
     """`settings.plies_per_iteration` plies of every game; sums of their metrics."""
     game, count, plies = network.game, settings.games, settings.plies_per_iteration
@@ -284,7 +285,7 @@ def play(
     # Drawn before the loop. A game has starts of its own, one after the other; were they not enough, it would
     # begin with the first again.
     supply = count * max(1, plies // 8)
-    starts = make_starts(game, start_key, supply, share=settings.opening_share, plies=settings.opening_plies)
+    starts = make_starts(game, start_key, supply, share=opening_share, plies=settings.opening_plies)
     draws = Draws(
         jax.random.uniform(noise_key, (plies, count, game.num_actions)),
         jax.random.uniform(explore_key, (plies, count)) < epsilon,

@@ -74,7 +74,7 @@ def update(
         The table, the errors `[G]` (0 where nothing was learnt), and the newest positions' slopes `[G]`.
     """
     found = _gather(table, rows[0])
-    value = network.output(jnp.sum(found[..., 0], axis=0))
+    value = network.output(jnp.sum(found[0], axis=0))
     slope = network.slope(value)
     error = jnp.where(learn, target - value, 0.0)
     for k in range(rows.shape[0]):
@@ -85,8 +85,15 @@ def update(
     return table, error, slope
 
 
-def _gather(table: jax.Array, rows: jax.Array) -> jax.Array:
-    return table.at[rows].get(mode="promise_in_bounds", wrap_negative_indices=False)
+def _gather(table: jax.Array, rows: jax.Array) -> tuple[jax.Array, ...]:
+    """The three columns of `rows` `[N, G]`, each on its own.
+
+    On CPU one gather of whole rows is worked out again, element by element, for every column that is read.
+    """
+    return tuple(
+        table.at[rows, column].get(mode="promise_in_bounds", wrap_negative_indices=False)
+        for column in range(table.shape[1])
+    )
 
 
 def _change(
@@ -94,14 +101,14 @@ def _change(
     settings: TDSettings,
     table: jax.Array,
     rows: jax.Array,
-    found: jax.Array,
+    found: tuple[jax.Array, ...],
     wanted: jax.Array,
     alpha: jax.Array,
 ) -> jax.Array:
     """The table after one position `rows` `[N, G]` of each game; `found` is what the table holds there."""
-    factor = coherence(settings, found[..., 1], found[..., 2])
+    factor = coherence(settings, found[1], found[2])
     step = (alpha / rows.shape[0]) * factor * wanted
-    step = jnp.where(_first_of_images(rows, network.num_images), step, 0.0)
+    step = jnp.where(_first_of_images(rows, network.blocks), step, 0.0)
     if settings.collisions == "mean":
         active = (wanted != 0).astype(jnp.float32)
         same = (rows[:, :, None] == rows[:, None, :]).astype(jnp.float32)
@@ -111,13 +118,16 @@ def _change(
     return table.at[rows].add(changes, mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def _first_of_images(rows: jax.Array, images: int) -> jax.Array:
-    """Bool `[K * T, G]`: that no earlier image of the board looks up the same row of a tuple's table."""
-    by_image = rows.reshape(images, -1, rows.shape[1])
-    first = [
-        jnp.all(jnp.stack([by_image[k] != by_image[j] for j in range(k)]), axis=0)
-        if k
-        else jnp.ones(by_image.shape[1:], bool)
-        for k in range(images)
-    ]
+def _first_of_images(rows: jax.Array, blocks: tuple[tuple[int, int], ...]) -> jax.Array:
+    """Bool `[N, G]`: that no earlier image of the board looks up the same row of a tuple's table."""
+    first, start = [], 0
+    for places, tuples in blocks:
+        by_place = rows[start : start + places * tuples].reshape(places, tuples, rows.shape[1])
+        start += places * tuples
+        first += [
+            jnp.all(jnp.stack([by_place[k] != by_place[j] for j in range(k)]), axis=0)
+            if k
+            else jnp.ones(by_place.shape[1:], bool)
+            for k in range(places)
+        ]
     return jnp.concatenate(first)

@@ -72,7 +72,7 @@ def test_rows_are_mixed_radix_numbers(name, options):
     assert rows.shape == (network.num_lookups, len(makers))
     assert 0 <= rows.min() and rows.max() < network.num_rows
     viewers = makers if options.weights == "relative" else jnp.zeros_like(makers)
-    cells = np.asarray(jax.vmap(lambda state, viewer: encode(game, state, viewer))(states, viewers))
+    cells = np.asarray(encode(game, states, viewers, options.planes)).T
     for b in range(len(makers)):
         assert rows[:, b].tolist() == by_hand(network, cells[b], int(makers[b]))
 
@@ -83,7 +83,8 @@ def test_rows_beyond_exact_floats_are_exact():
     members = tuple(range(16, 23))
     assert cells_of(game).values[16:23] == (12,) * 7
     values = np.asarray(cells_of(game).values, np.int64)
-    parts = [ntuple._powers((part,), values, np.arange(40)[None]) for part in (members[:3], members[3:])]
+    columns = [(0, np.arange(40))]
+    parts = [ntuple._powers((part,), values, columns) for part in (members[:3], members[3:])]
     network = dataclasses.replace(
         make_ntuple_network(game, NTupleOptions(number=1, length=7, adjacency="all")),
         tuples=(members,),
@@ -93,7 +94,7 @@ def test_rows_beyond_exact_floats_are_exact():
         rows_of_set=12**7,
     )
     rows = np.asarray(network.rows(states, jnp.zeros(12, jnp.int32)))
-    cells = np.asarray(jax.vmap(lambda state: encode(game, state, jnp.int32(0)))(states))
+    cells = np.asarray(encode(game, states, jnp.zeros(12, jnp.int32))).T
     assert rows.max() > 2**24
     for b in range(12):
         assert rows[:, b].tolist() == by_hand(network, cells[b], 0)
@@ -101,7 +102,8 @@ def test_rows_beyond_exact_floats_are_exact():
 
 def test_cells_of_connect_four_are_the_four_of_the_paper():
     game = games_jax.make("connect_four")
-    cells = np.asarray(encode(game, game.from_string("4453"), jnp.int32(0))).reshape(6, 7)
+    state = jax.tree.map(lambda x: x[None], game.from_string("4453"))
+    cells = np.asarray(encode(game, state, jnp.zeros(1, jnp.int32))).reshape(6, 7)
     # 1 the first player's, 2 the second's, 3 reachable now, 0 empty and not reachable.
     assert cells[5].tolist() == [3, 3, 2, 1, 1, 3, 3]
     assert cells[4].tolist() == [0, 0, 3, 2, 3, 0, 0]

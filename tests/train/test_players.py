@@ -175,6 +175,9 @@ def test_players_of_one_network_share_their_functions():
         ("run:", "the path is missing"),
         ("run:nowhere", "nowhere is no directory"),
         ("run:nowhere@search=uct", "search must be one of puct, gumbel, policy_bonus"),
+        ("run:nowhere@c_puct=much", 'c_puct = "much" is a string; expected a number'),
+        ("run:nowhere@first_play=good", 'first_play = "good" is not allowed; expected'),
+        ("run:nowhere@search=gumbel,solver=true", "no option 'solver' (options: sims, search, temp"),
         ("bitbully:full", "plays connect_four only, not tic_tac_toe"),
     ],
 )
@@ -182,6 +185,19 @@ def test_mistaken_specs_get_one_clear_sentence(spec, complaint):
     with pytest.raises(ValueError) as caught:
         make_player(spec, TIC_TAC_TOE)
     assert complaint in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_spec_changes_the_search_of_a_run(tmp_path):
+    """The solver plays the win that it has proven; so few simulations alone visit each square once."""
+    save_run(tmp_path, TIC_TAC_TOE, *mlp(TIC_TAC_TOE))
+    state = jax.tree.map(lambda x: x[None], TIC_TAC_TOE.from_string("XX./OO./... X"))
+    act = {}
+    for solver in ("true", "false"):
+        player = make_player(f"run:{tmp_path}@sims=5,solver={solver},c_puct=1000", TIC_TAC_TOE)
+        answers = [int(choose_actions(player, jax.random.key(k), state)[0]) for k in range(8)]
+        act[solver] = set(answers)
+    assert act["true"] == {2}
+    assert len(act["false"]) > 1
 
 
 def test_a_checkpoint_of_another_game_or_network_is_refused(tmp_path):

@@ -88,6 +88,10 @@ def _start(game):
     return game.from_string("13")
 
 
+def _cells(game, state):
+    return np.asarray(encode(game, jax.tree.map(lambda x: x[None], state), jnp.zeros(1, jnp.int32)))[:, 0]
+
+
 def _starts(game, count):
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), _start(game))
 
@@ -97,7 +101,7 @@ def _facts(state, *, game):
     """Mover, legal actions, and of the position after each action: itself, rewards, over, cells."""
     every = jnp.arange(game.num_actions, dtype=jnp.int32)
     after = jax.vmap(lambda action: game.step(state, action))(every)
-    cells = jax.vmap(lambda state: encode(game, state, jnp.int32(0)))(after)
+    cells = encode(game, after, jnp.zeros(game.num_actions, jnp.int32)).T
     rewards, over = jax.vmap(game.rewards)(after), jax.vmap(game.is_over)(after)
     return game.current_player(state), game.legal_actions(state), after, rewards, over, cells
 
@@ -112,7 +116,7 @@ def play_sequentially(reference, noise, explore):
         last: list = [None] * num
         traces: list = [[] for _ in range(num)]
         earned = np.zeros(num)
-        start = np.asarray(encode(game, state, jnp.int32(0)))
+        start = _cells(game, state)
         last[(int(game.current_player(state)) - 1) % num] = reference.rows(start)
         while True:
             t = next(ply, None)
@@ -210,7 +214,7 @@ def test_best_moves_every_position_to_its_best_successor():
     reference.w = before.reshape(2, -1).astype(np.float64)
     values = [reference.value(reference.rows(cells[a]), int(mover)) for a in np.flatnonzero(legal)]
     assert not over.any() and not rewards.any()
-    rows = reference.rows(np.asarray(encode(game, state, jnp.int32(0))))
+    rows = reference.rows(_cells(game, state))
     maker = 1 - int(mover)
     reference.learn(maker, [], rows, -max(values))
     np.testing.assert_allclose(np.asarray(after[:, 0]), reference.w.ravel(), atol=1e-6)
@@ -310,6 +314,17 @@ def small_config(**changes) -> TDConfig:
         evaluation=EvaluationConfig(every=0, games=4, opponents=("random",), simulations=4),
         checkpoint=CheckpointConfig(every=10),
     )
+
+
+def test_the_share_of_openings_changes_over_the_run():
+    """After eight of nine squares a game ends within a ply; from the empty board it takes five at least."""
+    experiment = td_ntuple.setup(small_config(opening_share=0.0, opening_share_end=1.0, opening_plies=(8, 8)))
+    state, begun = experiment.init(0), []
+    for _ in range(20):
+        state, metrics = experiment.iterate(state)
+        begun.append((float(metrics["opening_share"]), float(metrics["games"])))
+    assert begun[0][0] == 0.0 and begun[0][1] <= 8 * 100 / 5
+    assert begun[-1][0] == pytest.approx(0.95) and begun[-1][1] > 2 * begun[0][1]
 
 
 @functools.cache

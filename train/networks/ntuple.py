@@ -21,10 +21,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import jaxsearch
 from games_jax.game import Game, symmetries_of
+from jaxsearch.environment import masked_logits
 from jaxsearch.types import Evaluator
 from train.networks.network import Network, NetworkOutput, Variables
+from train.networks.ntuple_values import action_values
+from train.networks.pattern_tuples import pattern_tuples
 from train.networks.tuple_sets import make_tuples
 from train.ntuple_options import NTupleOptions
 from train.schema import ConfigError, from_dict, to_dict
@@ -56,28 +58,43 @@ class Cells:
     board: tuple[int, int] | None
 
 
-def cells_of(game: Game) -> Cells:
+def cells_of(game: Game, planes: int = 0) -> Cells:
     """The cells that `encode` writes a game's positions in.
 
     A game that has `cells(state)` and `cell_values` says so itself (the cubes). Of other games the cells are
     those of the board: a cell is 0 if no plane of the observation is set there and `k + 1` if plane `k` is.
+
+    Args:
+        game: which.
+        planes: how many planes are told apart, 0 all.
     """
     if hasattr(game, "cell_values"):
         values = tuple(game.cell_values)  # pyright: ignore[reportAttributeAccessIssue]
         return Cells(values, np.arange(len(values))[None], None)
-    height, width, planes = game.observation_shape
+    height, width, shown = game.observation_shape
+    shown = min(shown, planes) if planes else shown
     symmetries = symmetries_of(game)
     images = np.arange(height * width)[None] if symmetries is None else np.asarray(symmetries.cells)
-    return Cells((planes + 1,) * (height * width), images, (height, width))
+    return Cells((shown + 1,) * (height * width), images, (height, width))
 
 
-def encode(game: Game, state: Any, player: jax.Array) -> jax.Array:
-    """The cells of one state as `player` sees it, float32 `[C]`."""
+def encode(game: Game, states: Any, players: jax.Array, planes: int = 0) -> jax.Array:
+    """The cells of states `[B]` as `players` `[B]` see them, float32 `[C, B]`; `planes` as in `cells_of`.
+
+    A game may have a quicker way than its observation to show two planes of stones, `stones(state, player)`.
+    """
     if hasattr(game, "cell_values"):
-        return game.cells(state).astype(jnp.float32)  # pyright: ignore[reportAttributeAccessIssue]
-    observed = game.observe(state, player)
-    planes = [observed[..., k].astype(jnp.float32) * (k + 1.0) for k in range(observed.shape[-1])]
-    return functools.reduce(jnp.add, planes).ravel()
+        cells = jax.vmap(game.cells, out_axes=1)(states)  # pyright: ignore[reportAttributeAccessIssue]
+        return cells.astype(jnp.float32)
+    if planes == 2 and hasattr(game, "stones"):
+        shown = jax.vmap(game.stones, out_axes=1)  # pyright: ignore[reportAttributeAccessIssue]
+        return shown(states, players).astype(jnp.float32)
+    # All planes of all positions first: one position after the other takes three times as long on CPU.
+    observed = jax.vmap(game.observe)(states, players)
+    observed = observed.reshape(len(observed), -1, observed.shape[-1])
+    shown = min(observed.shape[-1], planes or observed.shape[-1])
+    parts = [observed[..., k].T.astype(jnp.float32) * (k + 1.0) for k in range(shown)]
+    return functools.reduce(jnp.add, parts)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,12 +107,14 @@ class NTupleNetwork:
         game: whose positions it reads.
         options: all of them, for checkpoints.
         tuples: the cells of each tuple.
-        powers: float32 `[C, K * T]` (twice as many columns if rows are found in two parts).
-        low_size: int32 `[K * T]`, the weight of the second part, or None.
-        offsets: int32 `[K * T, 1]`, the first row of each tuple's table.
-        rows_of_set: rows of one weight set.
+        powers: float32 `[C, M * N]`, `[C, 2 * M * N]` if rows are found in two parts: N look-ups, each the
+            least of M numbers.
+        low_size: int32 `[M * N]`, the weight of the second part, or None.
+        offsets: int32 `[N, 1]`, the first row of each look-up's table.
+        blocks: `(P, T)` each: the look-ups in order, T tuples seen in P places, tuple by tuple in the first
+            place, then in the second.
+        rows_of_set: rows of one weight set, all its stages.
         num_sets: weight sets: one per player, or one for all.
-        num_images: K.
     """
 
     game: Game
@@ -104,9 +123,9 @@ class NTupleNetwork:
     powers: np.ndarray
     low_size: np.ndarray | None
     offsets: np.ndarray
+    blocks: tuple[tuple[int, int], ...]
     rows_of_set: int
     num_sets: int
-    num_images: int
 
     @property
     def num_rows(self) -> int:
@@ -115,11 +134,11 @@ class NTupleNetwork:
 
     @property
     def num_lookups(self) -> int:
-        """K * T, of one position."""
+        """N, of one position: K * T, or fewer if they are canonical."""
         return len(self.offsets)
 
     def rows(self, states: Any, players: jax.Array) -> jax.Array:
-        """The rows that `V(state | player)` adds up, int32 `[K * T, B]`.
+        """The rows that `V(state | player)` adds up, int32 `[N, B]`.
 
         Args:
             states: `[B]`.
@@ -127,14 +146,22 @@ class NTupleNetwork:
         """
         relative = self.options.weights == "relative"
         viewers = players if relative else jnp.zeros_like(players)
-        cells = jax.vmap(lambda state, viewer: encode(self.game, state, viewer))(states, viewers)
-        # This way round the product and the look-ups are faster than as [B, K * T].
-        found = jnp.matmul(self.powers.T, cells.T, precision="highest").astype(jnp.int32)
+        planes = self.options.planes
+        cells = encode(self.game, states, viewers, planes)
+        # This way round the product and the look-ups are faster than as [B, N].
+        found = jnp.matmul(self.powers.T, cells, precision="highest").astype(jnp.int32)
         if self.low_size is not None:
-            half = len(self.offsets)
+            half = len(self.low_size)
             found = found[:half] + found[half:] * self.low_size[:, None]
-        found = found + self.offsets
+        found = functools.reduce(jnp.minimum, jnp.split(found, len(found) // self.num_lookups)) + self.offsets
+        if self.options.stages > 1:
+            found = found + self._stage(cells) * np.int32(self.rows_of_set // self.options.stages)
         return found if self.num_sets == 1 else found + players * np.int32(self.rows_of_set)
+
+    def _stage(self, cells: jax.Array) -> jax.Array:
+        """Int32 `[B]`: which of equal parts of the board's cells the number of stones falls into."""
+        stones = jnp.sum((cells == 1) | (cells == 2), axis=0, dtype=jnp.int32)
+        return jax.lax.div(stones * np.int32(self.options.stages), np.int32(len(cells) + 1))
 
     def output(self, total: jax.Array) -> jax.Array:
         """The value of a sum of look-ups: of board games its tanh."""
@@ -179,66 +206,116 @@ def make_ntuple_network(game: Game, options: NTupleOptions) -> NTupleNetwork:
     Raises:
         ConfigError: tuples that do not fit the game, or more rows than int32 counts.
     """
-    cells = cells_of(game)
-    tuples = make_tuples(options, cells.values, cells.board)
+    cells = cells_of(game, options.planes)
     images = cells.images if options.symmetric else cells.images[:1]
+    if options.tuples == "patterns":
+        tuples = pattern_tuples(options.patterns, tuple(game.observation_shape), images)
+    else:
+        tuples = make_tuples(options, cells.values, cells.board)
     values = np.asarray(cells.values, np.int64)
     sizes = np.array([values[list(members)].prod() for members in tuples])
     sets = game.num_players if options.weights == "per_player" else 1
-    if sizes.sum() * sets >= 2**31:
+    if options.stages > 1 and cells.board is None:
         raise ConfigError(
-            f"The tuples have {sizes.sum() * sets:,} rows; expected fewer than {2**31:,}: choose fewer or "
+            f"network.stages = {options.stages} counts stones on a board, and {game.name} has none; expected "
+            "1.",
+            "network.stages",
+        )
+    per_set = int(sizes.sum()) * options.stages
+    if per_set * sets >= 2**31:
+        raise ConfigError(
+            f"The tuples have {per_set * sets:,} rows; expected fewer than {2**31:,}: choose fewer or "
             "shorter ones.",
             "network.length",
         )
+    blocks, columns = _columns(tuples, images, options.canonical)
+    of_column = [number for number, _ in columns[0]]
     # Where a tuple has too many rows, its first and its last cells are found as two exact numbers.
     parts, low_size = [tuples], None
     if sizes.max() > _EXACT:
         middle = max(map(len, tuples)) // 2
         parts = [tuple(members[:middle] for members in tuples), tuple(members[middle:] for members in tuples)]
-        low = [values[list(members)].prod() for members in parts[0]]
-        low_size = np.tile(np.array(low, np.int32), len(images))
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        low = np.array([values[list(members)].prod() for members in parts[0]], np.int32)
+        low_size = np.tile(low[of_column], len(columns))
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
+    every = [column for variant in columns for column in variant]
     return NTupleNetwork(
         game=game,
         options=options,
         tuples=tuples,
-        powers=np.concatenate([_powers(part, values, images) for part in parts], axis=1),
+        powers=np.concatenate([_powers(part, values, every) for part in parts], axis=1),
         low_size=low_size,
-        offsets=np.tile(starts, len(images)).astype(np.int32)[:, None],
-        rows_of_set=int(sizes.sum()),
+        offsets=starts[of_column][:, None],
+        blocks=blocks,
+        rows_of_set=per_set,
         num_sets=sets,
-        num_images=len(images),
     )
 
 
-def _powers(tuples: Sequence[tuple[int, ...]], values: np.ndarray, images: np.ndarray) -> np.ndarray:
-    """Float32 `[C, K * T]`: `cells @ powers` are numbers whose digits are the cells, the first one least."""
-    powers = np.zeros((len(values), len(images), len(tuples)), np.float32)
-    for number, members in enumerate(tuples):
+_Column = tuple[int, np.ndarray]
+"""The number of a tuple, and the image of the board in which it is read."""
+
+
+def _columns(
+    tuples: Sequence[tuple[int, ...]], images: np.ndarray, canonical: bool
+) -> tuple[tuple[tuple[int, int], ...], list[list[_Column]]]:
+    """In which images each tuple is read.
+
+    Returns:
+        `blocks` as in `NTupleNetwork`, and M lists of N columns: the row of a look-up is the least of those
+        that its M columns give. M is 1 unless `canonical`, when images that show a tuple the same cells are
+        one look-up.
+    """
+    places: list[list[list[int]]] = []  # of each tuple, the images of each look-up
+    for members in tuples:
+        by_cells: dict[object, list[int]] = {}
+        for k, image in enumerate(images):
+            by_cells.setdefault(frozenset(image[list(members)].tolist()) if canonical else k, []).append(k)
+        places.append(list(by_cells.values()))
+    blocks, lookups = [], []
+    for count in sorted({len(of_tuple) for of_tuple in places}, reverse=True):
+        numbers = [number for number, of_tuple in enumerate(places) if len(of_tuple) == count]
+        blocks.append((count, len(numbers)))
+        lookups += [(number, places[number][place]) for place in range(count) for number in numbers]
+    # Images that show the cells in the same order are one: the mirror in a diagonal, to that diagonal.
+    orders = [
+        list({tuple(images[k][list(tuples[number])].tolist()): images[k] for k in same}.values())
+        for number, same in lookups
+    ]
+    columns = [
+        [(number, order[min(variant, len(order) - 1)]) for (number, _), order in zip(lookups, orders)]
+        for variant in range(max(map(len, orders)))
+    ]
+    return tuple(blocks), columns
+
+
+def _powers(tuples: Sequence[tuple[int, ...]], values: np.ndarray, columns: Sequence[_Column]) -> np.ndarray:
+    """Float32 `[C, len(columns)]`: `cells @ powers` have the cells as digits, the first least."""
+    powers = np.zeros((len(values), len(columns)), np.float32)
+    for column, (number, image) in enumerate(columns):
         weight = 1
-        for cell in members:
-            powers[images[:, cell], np.arange(len(images)), number] += weight
+        for cell in tuples[number]:
+            powers[image[cell], column] += weight
             weight *= values[cell]
-    return powers.reshape(len(values), -1)
+    return powers
 
 
 @functools.lru_cache
 def value_evaluator(network: NTupleNetwork, temperature: float) -> Evaluator:
-    """The network as a search's evaluator: a leaf is worth its best successor, see `successor_values`.
+    """The network as a search's evaluator: a leaf is worth its best successor.
 
-    The parameters are `{"weights": [R]}`. Priors are `softmax(q / temperature)`. Of two players the one who
-    is not to move has made the position.
+    The parameters are `{"weights": [R]}`. Priors are `softmax(q / temperature)`.
     """
     game = network.game
 
-    def value_of_mover(params: Mapping[str, Any], states: Any) -> jax.Array:
-        movers = jax.vmap(game.current_player)(states)
-        if game.num_players == 1:
-            return network.values(params["weights"], states, movers)
-        return -network.values(params["weights"], states, 1 - movers)
+    def evaluate(params: Mapping[str, Any], key: jax.Array, states: Any) -> tuple[jax.Array, jax.Array]:
+        del key
+        movers, legal = jax.vmap(game.current_player)(states), jax.vmap(game.legal_actions)(states)
+        values = action_values(game, network, params["weights"], states, movers, legal, 1.0)
+        logits = masked_logits(values / temperature, legal)
+        return logits, jnp.where(jnp.any(legal, axis=-1), jnp.max(values, axis=-1), 0.0)
 
-    return jaxsearch.successor_values(game, value_of_mover, temperature=temperature, value="best")
+    return evaluate
 
 
 def as_player_network(game: Game, options: Mapping[str, Any]) -> Network:

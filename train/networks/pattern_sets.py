@@ -24,7 +24,7 @@ MAX_STATES = 2**18
 """A pattern with more states than this is refused: its table would not fit beside anything else."""
 
 KEY = "network.patterns"
-SET_FORMS = ("auto", "lines", "lines<n>", "blocks<h>x<w>", "tiles<h>x<w>", "corners<h>x<w>")
+SET_FORMS = ("auto", "lines", "lines<n>", "blocks<h>x<w>", "tiles<h>x<w>", "corners<h>x<w>", "edges")
 
 
 class Pattern(NamedTuple):
@@ -84,6 +84,14 @@ def _corners(grid: np.ndarray, rows: int, columns: int) -> list[np.ndarray]:
     return [view[:height, :width].ravel() for height, width in fitting for view in views]
 
 
+def _edges(grid: np.ndarray) -> list[np.ndarray]:
+    """The outer rows and columns, each with the cells diagonally before its corners (X squares)."""
+    if min(grid.shape) < 4:
+        return []
+    views = (grid, np.flipud(grid), grid.T, np.fliplr(grid).T)
+    return [np.concatenate([view[1, 1:2], view[0], view[1, -2:-1]]) for view in views]
+
+
 def auto_set(height: int, width: int) -> str:
     """The set that `patterns="auto"` stands for: by the shape of the board alone.
 
@@ -102,6 +110,8 @@ def _one_set(name: str, grid: np.ndarray, planes: int) -> list[Pattern]:
     stones = min(planes, STONES)
     if name == "lines":
         cells, looked_at = _full_lines(grid), stones
+    elif name == "edges":
+        cells, looked_at = _edges(grid), stones
     elif match := re.fullmatch(r"lines([1-9]\d?)", name):
         cells, looked_at = _segments(grid, int(match[1])), planes
     elif match := re.fullmatch(r"(blocks|tiles|corners)([1-9])x([1-9])", name):
@@ -131,8 +141,8 @@ def pattern_set(name: str, observation_shape: tuple[int, ...]) -> list[Pattern]:
     Args:
         name: "lines<n>" (every straight run of n cells), "lines" (whole rows, columns and diagonals of 3 to 8
             cells, stones only), "blocks<h>x<w>" (rectangles everywhere), "tiles<h>x<w>" (side by side),
-            "corners<h>x<w>" (at the corners, upright and lying, stones only), several of these joined by
-            "+", or "auto" (see `auto_set`).
+            "corners<h>x<w>" (at the corners, upright and lying, stones only), "edges" (outer rows and columns
+            with their X squares, stones only), several of these joined by "+", or "auto" (see `auto_set`).
         observation_shape: `(H, W, C)`.
 
     Returns:
