@@ -47,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="random moves at the start of each game; 0: always the initial position (default 4)",
     )
     parser.add_argument(
+        "--openings",
+        metavar="LIST",
+        help='openings to use instead: "balanced", a list that comes with the package (othello), or the path '
+        "of one, an opening a line, moves with spaces between",
+    )
+    parser.add_argument(
         "--batch",
         type=positive_int,
         default=1024,
@@ -63,18 +69,25 @@ def run(arguments: argparse.Namespace) -> int:
     import jax
 
     from train.arena import play_match
+    from train.opening_files import read_openings
     from train.player_specs import make_player
 
     game = make_game(arguments.game)
     a, b = make_player(arguments.a, game), make_player(arguments.b, game)
+    key = jax.random.key(arguments.seed)
+    openings = None
+    if arguments.openings is not None:
+        list_key = jax.random.fold_in(key, 1)
+        openings = read_openings(game, arguments.openings, key=list_key, count=-(-arguments.games // 2))
     began = time.perf_counter()
     result = play_match(
         game,
         a,
         b,
         games=arguments.games,
-        key=jax.random.key(arguments.seed),
+        key=key,
         opening_plies=arguments.opening_plies,
+        openings=openings,
         batch=arguments.batch,
     )
     seconds = time.perf_counter() - began
