@@ -23,7 +23,7 @@ from train.run_directory import write_bytes, write_text
 from train.schema import from_dict, to_dict
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 __all__ = ["BASE", "PEAKS", "Row", "efficiency", "model_flops", "rows", "table", "write"]
 

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import jaxsearch
 from games_jax.game import Game
 from jaxsearch.types import Evaluator, Search
+from train.config import ConfigError
 from train.openings import step_batch
-from train.selfplay import select
+from train.selfplay import new_games, select
 
-__all__ = ["Choose", "Episodes", "by_network", "by_search", "play_out"]
+__all__ = ["Choose", "Episodes", "by_network", "by_search", "play_out", "starts"]
 
 Choose = Callable[[jax.Array, Any], jax.Array]
 """`choose(key, states [G])` returns legal actions int32 `[G]`."""
@@ -41,6 +42,27 @@ class Episodes(NamedTuple):
     rounds: jax.Array
 
 
+def starts(
+    game: Game, key: jax.Array, count: int, *, opening_plies: int = 0, opening_share: float = 1.0
+) -> Any:
+    """`[G]` states from which games begin: the game's own, or up to `opening_plies` random plies later.
+
+    `opening_share` of the games have a random opening; see `train.selfplay.new_games`.
+
+    Raises:
+        ConfigError: random openings of a game of chance.
+    """
+    if opening_plies == 0:
+        return jax.vmap(game.init)(jax.random.split(key, count))
+    if game.has_chance:
+        raise ConfigError(
+            f"random_opening_plies = {opening_plies} does not go with {game.name}, a game of chance; "
+            "expected 0.",
+            "random_opening_plies",
+        )
+    return new_games(game, key, count, opening_plies=opening_plies, opening_share=opening_share).states
+
+
 def by_network(evaluator: Evaluator, game: Game, params: Any, temperature: float) -> Choose:
     """Moves drawn from the policy to the power of `1 / temperature`; 0 takes its best."""
 
@@ -56,11 +78,14 @@ def by_network(evaluator: Evaluator, game: Game, params: Any, temperature: float
 
 
 def by_search(search: Search, temperature: float, params: Any = None) -> Choose:
-    """Moves drawn from a search's visits to the power of `1 / temperature`; 0 takes the most visited."""
+    """Moves drawn from a search's weights to the power of `1 / temperature`; 0 takes the greatest.
+
+    The weights are shares of the visits, unless the search's solver knows that a move loses.
+    """
 
     def choose(key: jax.Array, states: Any) -> jax.Array:
         search_key, move_key = jax.random.split(key)
-        return jaxsearch.sample_visits(move_key, search(search_key, states, params).visits, temperature)
+        return jaxsearch.sample_visits(move_key, search(search_key, states, params).weights, temperature)
 
     return choose
 

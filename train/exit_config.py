@@ -47,6 +47,11 @@ class ExpertConfig:
         minimum=0,
         maximum=1,
     )
+    solver: bool = setting(
+        "The search proves wins and losses where it can, and searches no further there; see "
+        "jaxsearch.policy_bonus.",
+        default=False,
+    )
     batch: int = setting("Positions labelled at once, B of the search.", default=256, minimum=1)
 
 
@@ -80,6 +85,13 @@ class DataConfig:
         default=1.0,
         minimum=0,
     )
+    random_opening_plies: int = setting(
+        "Games begin with up to so many random plies, uniformly drawn; they show openings that a good player "
+        "avoids. 0 for games of chance.",
+        default=0,
+        minimum=0,
+    )
+    random_opening_share: float = setting("Share of the games that do.", default=0.5, minimum=0, maximum=1)
     first_simulations: int = setting(
         "Simulations of the search that plays the first games, before there is an apprentice.",
         default=100,
@@ -118,6 +130,12 @@ class FitConfig:
     )
     max_epochs: int = setting("Passes over the data at most.", default=20, minimum=1)
     value_loss_weight: float = setting("Weight of the value loss.", default=1.0, minimum=0)
+    epoch_steps: int | None = setting(
+        "Gradient steps of an epoch; none: as many as make a pass over the data. Few of them and "
+        "max_epochs = 1 suit an online run that goes on with its last weights.",
+        default=None,
+        minimum=1,
+    )
     augment: bool = setting("Learn from each position under a random symmetry.", default=True)
 
 

@@ -21,7 +21,7 @@ from games_jax.game import Game
 from jaxsearch.types import Evaluator, Search
 from train import checkpoint, imitation
 from train.config import ConfigError
-from train.episodes import Choose, by_network, by_search, play_out
+from train.episodes import Choose, by_network, by_search, play_out, starts
 from train.exit_config import ExItConfig, ExpertConfig
 from train.game_of import game_of
 from train.networks import Network, evaluator, make_network
@@ -63,8 +63,10 @@ class Labelled(NamedTuple):
 def vanilla_expert(game: Game, settings: ExpertConfig, simulations: int) -> Search:
     """The search without a network: UCT with playouts, and with RAVE unless `c_rave` is 0."""
     if settings.c_rave == 0:
-        return jaxsearch.uct(game, simulations=simulations, c=settings.c)
-    return jaxsearch.rave(game, simulations=simulations, c=settings.c, c_rave=settings.c_rave)
+        return jaxsearch.uct(game, simulations=simulations, c=settings.c, solver=settings.solver)
+    return jaxsearch.rave(
+        game, simulations=simulations, c=settings.c, c_rave=settings.c_rave, solver=settings.solver
+    )
 
 
 def guided_expert(game: Game, judge: Evaluator, settings: ExpertConfig, *, keep_tree: bool = False) -> Search:
@@ -78,6 +80,7 @@ def guided_expert(game: Game, judge: Evaluator, settings: ExpertConfig, *, keep_
         playout_weight=settings.playout_weight,
         c=settings.c_guided,
         c_rave=settings.c_rave,
+        solver=settings.solver,
         keep_tree=keep_tree,
     )
 
@@ -188,12 +191,12 @@ class ExpertIteration:
         vanilla = vanilla_expert(self.game, expert, expert.simulations)
 
         def ask(key: jax.Array, states: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-            """The expert's policy target, root value and visits."""
+            """The expert's policy target, root value and shares of visits, without moves proven to lose."""
 
             def by(search: Search, params: Any):
                 out = search(key, states, params)
                 kind = settings.policy_target if search is guided else _without_priors(settings.policy_target)
-                return imitation.policy_target(kind, out), out.value, out.visits.astype(jnp.float32)
+                return imitation.policy_target(kind, out), out.value, out.weights
 
             if not expert.improves:
                 return by(vanilla, None)
@@ -202,7 +205,7 @@ class ExpertIteration:
         if settings.states == "every":
             return self._expert_games(key, ask, apprentice, trained)
         keys = [jax.random.fold_in(key, purpose) for purpose in (_GAMES, _LABELS, _VALUES)]
-        start = jax.vmap(self.game.init)(jax.random.split(keys[0], expert.batch))
+        start = self._starts(keys[0])
         play = lambda choose: play_out(self.game, choose, keys[0], start)  # noqa: E731
         episodes = jax.lax.cond(trained, lambda: play(apprentice), lambda: play(first))
         states = episodes.picked
@@ -226,11 +229,21 @@ class ExpertIteration:
             cost + searches,
         )
 
+    def _starts(self, key: jax.Array) -> Any:
+        """`expert.batch` states from which games begin."""
+        return starts(
+            self.game,
+            key,
+            self.config.expert.batch,
+            opening_plies=self.config.data.random_opening_plies,
+            opening_share=self.config.data.random_opening_share,
+        )
+
     def _expert_games(self, key: jax.Array, ask: Any, apprentice: Choose, trained: jax.Array) -> Labelled:
         """Every position of `expert.batch` games that the expert plays against itself."""
         settings, expert, game = self.config.data, self.config.expert, self.game
         count = expert.batch
-        start = jax.vmap(game.init)(jax.random.split(jax.random.fold_in(key, _GAMES), count))
+        start = self._starts(jax.random.fold_in(key, _GAMES))
 
         def ply(states: Any, number: jax.Array):
             ask_key, move_key, chance_key = jax.random.split(jax.random.fold_in(key, 8 + number), 3)

@@ -153,6 +153,8 @@ def fit(
     held = (data.filled + settings.held_out - 1) // settings.held_out
     learnt = data.filled - held
     steps = jnp.maximum(learnt // settings.batch_size, 1)
+    if settings.epoch_steps is not None:
+        steps = jnp.int32(settings.epoch_steps)
     options = learner.LossOptions(
         value_loss_weight=settings.value_loss_weight if with_value else 0.0,
         value_target_mix=0.0,

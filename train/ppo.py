@@ -18,6 +18,7 @@ import optax
 from games_jax.game import Game
 from train import checkpoint, selfplay
 from train.config import ConfigError
+from train.episodes import starts
 from train.game_of import game_of
 from train.networks import Network, Variables, make_network, show
 from train.openings import step_batch
@@ -143,11 +144,10 @@ class PPO:
         """Fresh games and a new network."""
         key = jax.random.key(seed)
         variables = self.network.init(jax.random.fold_in(key, _INIT))
-        keys = jax.random.split(jax.random.fold_in(key, _GAMES), self.config.ppo.games)
         return State(
             seed=key,
             iteration=jnp.int32(0),
-            states=jax.vmap(self.game.init)(keys),
+            states=self._starts(jax.random.fold_in(key, _GAMES)),
             variables=variables,
             optimizer=self.optimizer.init(variables),  # pyright: ignore[reportArgumentType]
             evaluations=jnp.float32(0),
@@ -200,9 +200,20 @@ class PPO:
         out = self.network.apply(variables, observations)
         return observations, out.policy_logits, out.value
 
+    def _starts(self, key: jax.Array) -> Any:
+        """`[G]` states from which games begin."""
+        settings = self.config.ppo
+        return starts(
+            self.game,
+            key,
+            settings.games,
+            opening_plies=settings.random_opening_plies,
+            opening_share=settings.random_opening_share,
+        )
+
     def _play(self, variables: Variables, states: Any, key: jax.Array) -> tuple[Any, Plies]:
         """`plies_per_iteration` plies of every game; one that ends is replaced at once."""
-        game, count = self.game, self.config.ppo.games
+        game = self.game
 
         def ply(states: Any, key: jax.Array) -> tuple[Any, Plies]:
             move_key, chance_key, new_key = jax.random.split(key, 3)
@@ -213,7 +224,7 @@ class PPO:
             movers = jax.vmap(game.current_player)(states)
             moved = step_batch(game, chance_key, states, actions)
             over = jax.vmap(game.is_over)(moved)
-            fresh = jax.vmap(game.init)(jax.random.split(new_key, count))
+            fresh = self._starts(new_key)
             return selfplay.select(over, fresh, moved), Plies(
                 observations=observations,
                 legal=legal,

@@ -51,7 +51,7 @@ def make_display(
         silent: print nothing.
     """
     if silent:
-        stream = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
+        stream = open(os.devnull, "w")
     out: TextIO = sys.stdout if stream is None else stream
     progress = Progress(iterations, minutes)
     if Console(file=out).is_terminal:

@@ -21,7 +21,7 @@ import optax
 from games_jax.game import Game
 from train import checkpoint
 from train.config import ConfigError
-from train.episodes import by_network
+from train.episodes import by_network, starts
 from train.game_of import game_of
 from train.networks import Network, Variables, evaluator, make_network, show
 from train.openings import step_batch
@@ -195,7 +195,13 @@ class Reinforce:
         judge = evaluator(self.network, game)
         mine, theirs = (by_network(judge, game, params, 1.0) for params in (variables, opponent))
         init_key, play_key = jax.random.split(jax.random.fold_in(key, _GAMES))
-        states = jax.vmap(game.init)(jax.random.split(init_key, 2 * half))
+        states = starts(
+            game,
+            init_key,
+            2 * half,
+            opening_plies=self.config.reinforce.random_opening_plies,
+            opening_share=self.config.reinforce.random_opening_share,
+        )
         first, second = (jax.tree.map(lambda leaf, part=part: leaf[part::2], states) for part in (0, 1))
         movers = [jax.vmap(game.current_player)(part) for part in (first, second)]
         sides = (

@@ -29,7 +29,7 @@ from train.run_directory import METRICS, RunError, write_bytes, write_text
 from train.tournament import every_opening, round_robin
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 __all__ = ["Effect", "Result", "effects", "write"]
 

@@ -11,11 +11,12 @@ import pytest
 
 import games_jax
 import jaxsearch
+from games_jax.hex import Hex
 from train import imitation
 from train.config import ConfigError, GameConfig, NetworkConfig
-from train.episodes import play_out
+from train.episodes import play_out, starts
 from train.exit_config import DataConfig, ExItConfig, ExpertConfig, FitConfig
-from train.expert_iteration import setup
+from train.expert_iteration import setup, vanilla_expert
 from train.networks import make_network
 
 HEX = games_jax.make("hex", size=3)
@@ -29,6 +30,12 @@ def config(*, data: dict | None = None, expert: dict | None = None, fit: dict | 
         data=DataConfig(**{"positions": 32, "capacity": 64, "first_simulations": 4, **(data or {})}),
         fit=FitConfig(**{"batch_size": 16, "max_epochs": 3, "held_out": 8, **(fit or {})}),
     )
+
+
+class HexByChance(Hex):
+    """What it says of itself; nothing is drawn."""
+
+    has_chance = True
 
 
 @functools.cache
@@ -63,6 +70,17 @@ class TestEpisodes:
         assert int(episodes.rounds) == 0 and not episodes.totals.any()
         chex.assert_trees_all_equal(episodes.picked, states)
 
+    def test_games_may_begin_after_a_few_random_plies(self):
+        begun = starts(HEX, jax.random.key(0), 400, opening_plies=3, opening_share=0.5)
+        stones = np.asarray(jax.vmap(lambda s: jnp.sum(~HEX.legal_actions(s)))(begun))
+        counts = np.bincount(stones, minlength=4)
+        # Half of the games have 0 to 3 plies, the others none; 5 standard deviations.
+        assert len(counts) == 4 and np.all(np.abs(counts - [250, 50, 50, 50]) < 5 * np.sqrt(50))
+        plain = starts(HEX, jax.random.key(0), 4)
+        chex.assert_trees_all_equal(plain, jax.vmap(HEX.init)(jax.random.split(jax.random.key(0), 4)))
+        with pytest.raises(ConfigError, match=r"does not go with hex.*, a game of chance; expected 0"):
+            starts(HexByChance(size=3), jax.random.key(0), 4, opening_plies=1)
+
 
 class TestData:
     def test_the_oldest_rows_are_overwritten_first(self):
@@ -96,6 +114,17 @@ class TestData:
         np.testing.assert_allclose(regularised.sum(1), 1, rtol=1e-5)
         assert np.abs(regularised - tree).max() > 1e-3
 
+    def test_an_expert_with_a_solver_teaches_only_what_wins(self):
+        """After b1 a2 b2 a3 only b3 joins top and bottom at once."""
+        states = jax.tree.map(lambda leaf: leaf[None], HEX.from_string("b1 a2 b2 a3"))
+        taught = {}
+        for solver in (False, True):
+            settings = ExpertConfig(simulations=60, solver=solver)
+            search = vanilla_expert(HEX, settings, settings.simulations)
+            taught[solver] = jax.jit(search)(jax.random.key(0), states).weights[0]
+        np.testing.assert_array_equal(taught[True], np.eye(9)[HEX.action_from_string("b3")])
+        assert taught[False].max() < 1
+
 
 class TestFit:
     @staticmethod
@@ -124,6 +153,14 @@ class TestFit:
         assert float(metrics["policy_loss"]) >= float(metrics["target_entropy"]) - 1e-4
         np.testing.assert_allclose(metrics["policy_loss"], metrics["target_entropy"], atol=0.02)
         assert metrics["value_loss"] < 0.01 and metrics["policy_error"] == 0
+
+    def test_an_epoch_may_be_a_few_steps(self):
+        network = make_network("mlp", HEX, width=8, depth=1)
+        settings = FitConfig(batch_size=16, max_epochs=1, held_out=8, epoch_steps=7)
+        fit = functools.partial(imitation.fit, HEX, network, settings, with_value=True)
+        data = self.data(np.random.default_rng(0))
+        _, metrics = jax.jit(fit)(network.init(jax.random.key(0)), data, jax.random.key(1))
+        assert (int(metrics["epochs"]), int(metrics["steps"])) == (1, 7)
 
     def test_learning_stops_when_unseen_positions_are_no_longer_predicted_better(self):
         """Targets that are noise: nothing learnt from some rows helps with the others."""

@@ -188,6 +188,28 @@ def test_reinforce_keeps_the_newest_selves():
     assert metrics["games"] == 640 and metrics["won"] > 0.4
 
 
+@pytest.mark.parametrize(
+    ("module", "settings"),
+    [
+        (ppo, {"ppo": PPOSettings(games=64, plies_per_iteration=1, minibatches=1, random_opening_plies=4)}),
+        (
+            reinforce,
+            {"reinforce": ReinforceSettings(games=64, updates_per_iteration=1, random_opening_plies=4)},
+        ),
+    ],
+)
+def test_games_may_begin_after_a_few_random_plies(module, settings):
+    """Fewer plies are left to play of a game, and the learner moves first in some of each half."""
+    config = PPOConfig if module is ppo else ReinforceConfig
+    experiment = module.setup(config(game=game_config(), network=SMALL, **settings))
+    state, metrics = experiment.iterate(experiment.init(0))
+    if module is ppo:
+        stones = 9 - np.asarray(jax.vmap(HEX.legal_actions)(experiment.init(0).states)).sum(axis=1)
+        assert set(stones) == {0, 1, 2, 3, 4}
+    chex.assert_tree_all_finite(state.variables)
+    assert metrics["plies"] <= 64 * 9
+
+
 def test_what_cannot_be_learnt_so_is_refused():
     with pytest.raises(ConfigError, match="for two players; cube2 has 1"):
         reinforce.setup(ReinforceConfig(game=GameConfig(name="cube2"), network=SMALL))
