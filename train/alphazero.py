@@ -84,12 +84,12 @@ class AlphaZero:
 
     def init(self, seed: int) -> State:
         """Fresh games, an empty buffer and a new network, each device's part on the device."""
-        start = functools.partial(self._start, seed)
+        start = functools.partial(self.start, seed)
         return jax.jit(start, out_shardings=self._shardings(jax.eval_shape(start)))()
 
     def abstract(self, seed: int) -> State:
         """The shapes, types and places of `init(seed)`, for a checkpoint to be restored into."""
-        shapes = jax.eval_shape(functools.partial(self._start, seed))
+        shapes = jax.eval_shape(functools.partial(self.start, seed))
         return jax.tree.map(
             lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
             shapes,
@@ -99,7 +99,8 @@ class AlphaZero:
     def _shardings(self, state: State) -> State:
         return sharding.place(self.mesh, sharding.spread_over(SPECS, state))
 
-    def _start(self, seed: int) -> State:
+    def start(self, seed: int | jax.Array) -> State:
+        """`init` for a program of one's own; traceable."""
         config, key = self.config, jax.random.key(seed)
         games = selfplay.new_games(
             self.game,

@@ -1,9 +1,9 @@
 """Many agents of one game trained in one program: a member for every seed and choice of numeric settings.
 
 All members play in one batch of searches, the games of member m beside those of the others, each by its own
-network and its own constants; the learner is a `vmap` over members. Every game has its own random numbers, so
+network and its own constants; then they learn, one after the other. Every game has its own random numbers, so
 that each member does what it would do alone, up to rounding; what is saved is the compilation, which is done
-once, and most of the cost of small kernels.
+once, and much of the cost of small kernels.
 
 Dimensions: M members, G games of each.
 """
@@ -101,18 +101,10 @@ class Population:
     def init(self, seed: int) -> PopulationState:
         """Every member's first state; its seed is `seed` and its own `run.seed` together."""
         seeds = [int(m.settings.get("run.seed", seed)) for m in self.members]
-        states = [self.alone.init(s) for s in seeds]
-        stack = lambda *leaves: jnp.stack(leaves)  # noqa: E731
-        buffers = [state.replay for state in states]
-        return PopulationState(
-            seeds=jnp.stack([state.seed for state in states]),
-            iteration=jnp.int32(0),
-            games=jax.tree.map(stack, *[state.games for state in states]),
-            replay=jax.tree.map(
-                stack, *[buffer._replace(cursor=(), filled=()) for buffer in buffers]
-            )._replace(cursor=buffers[0].cursor, filled=buffers[0].filled),
-            learner=jax.tree.map(stack, *[state.learner for state in states]),
-        )
+        # One program for all, which starts them one after the other.
+        states = jax.jit(lambda seeds: jax.lax.map(self.alone.start, seeds))(jnp.array(seeds, jnp.uint32))
+        buffer = states.replay._replace(cursor=states.replay.cursor[0], filled=states.replay.filled[0])
+        return PopulationState(states.seed, states.iteration[0], states.games, buffer, states.learner)
 
     def iterate(self, state: PopulationState) -> tuple[PopulationState, dict[str, jax.Array]]:
         """One iteration of every member; `state` is donated."""
@@ -163,13 +155,16 @@ class Population:
         steps = self.config.run.iterations * self.config.learner.steps_per_iteration
 
         def one(
-            values: dict[str, jax.Array], before: learner.Learner, buffer: replay.Replay, key: jax.Array
+            member: tuple[dict[str, jax.Array], learner.Learner, replay.Replay, jax.Array],
         ) -> tuple[learner.Learner, dict[str, jax.Array]]:
+            values, before, own, key = member
+            own = own._replace(cursor=buffer.cursor, filled=buffer.filled)
             settings = with_values(self.config, values).learner
             optimizer = learner.make_optimizer(settings, total_steps=steps)
-            return learner.learn(self.game, self.network, settings, optimizer, before, buffer, key)
+            return learner.learn(self.game, self.network, settings, optimizer, before, own, key)
 
-        return jax.vmap(one, (0, 0, _REPLAY_AXES, 0))(self._values(), before, buffer, key)
+        # One after the other: side by side, the gradients of look-ups take as long and compile slower.
+        return jax.lax.map(one, (self._values(), before, buffer._replace(cursor=(), filled=()), key))
 
     def _values(self) -> dict[str, jax.Array]:
         """The settings in which members differ, `[M]` each."""

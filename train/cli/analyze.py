@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         metavar="K",
         help="leaves that uct and puct judge at once, a divisor of N: sooner done, a little less well spent "
-        "(default 8 from N = 800 on where it divides N, else 1)",
+        "(default 1 on a CPU; on an accelerator 8 from N = 800 on where it divides N)",
     )
     parser.add_argument("--png", metavar="FILE", help="write a picture; the name ends in .png, .svg or .pdf")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
