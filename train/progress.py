@@ -6,8 +6,10 @@ import os
 import sys
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+import jax
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
@@ -17,7 +19,17 @@ from rich.text import Text
 
 from train.metrics import MetricsSink, Record, scores_of
 
-__all__ = ["Display", "LiveDisplay", "PlainDisplay", "clock", "compact", "make_display", "rating_text"]
+__all__ = [
+    "Display",
+    "LiveDisplay",
+    "PlainDisplay",
+    "clock",
+    "compact",
+    "device_text",
+    "how_it_ended",
+    "make_display",
+    "rating_text",
+]
 
 _SMOOTHING = 10  # iterations over which speeds are averaged
 _HORIZON = 100  # iterations by which the time left is judged; enough to hold evaluations and saves too
@@ -265,3 +277,39 @@ def number(value: Any) -> str:
 
 def _row(items: Mapping[str, str]) -> str:
     return "   ".join(f"{name} {value}" for name, value in items.items()) or "-"
+
+
+class Ended(Protocol):
+    """What `how_it_ended` reads of a run's result."""
+
+    @property
+    def directory(self) -> Path: ...
+
+    @property
+    def iteration(self) -> int: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def reason(self) -> str: ...
+
+    @property
+    def evaluation(self) -> Record | None: ...
+
+
+def how_it_ended(result: Ended, html: str, command: str) -> list[str]:
+    """The last lines of a run: what was done, and what to look at or to type next."""
+    done = f"{result.iteration} iterations in {clock(result.seconds)}"
+    if result.reason == "interrupted":
+        return [f"Stopped and saved after {done}. Resume with: {command}"]
+    lines = [f"Done: {done}. Report: {result.directory / html}"]
+    if result.evaluation and (text := evaluation_text(result.evaluation)):
+        lines.append(f"Last evaluation: {text}")
+    return lines
+
+
+def device_text() -> str:
+    """What a run is on, for its title."""
+    devices = jax.devices()
+    return f"{len(devices)} x {devices[0].device_kind}" if len(devices) > 1 else devices[0].device_kind

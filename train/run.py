@@ -23,7 +23,7 @@ from train import checkpoint, hosts, report
 from train.config import MAY_CHANGE_ON_RESUME, CheckpointConfig, EvaluationConfig, RunConfig
 from train.interrupt import StopRequest
 from train.metrics import JsonlSink, MetricsSink, Record, plain, read_jsonl, tensorboard_sink, truncate_jsonl
-from train.progress import Display, clock, evaluation_text, make_display
+from train.progress import Display, device_text, how_it_ended, make_display
 from train.run_directory import (
     CHECKPOINTS,
     METRICS,
@@ -157,7 +157,7 @@ def run(
             name=config.run.name,
             iterations=config.run.iterations,
             minutes=config.run.minutes,
-            device=_device_text(),
+            device=device_text(),
             silent=not hosts.is_first(),
         )
         stack.callback(_close, display)
@@ -166,7 +166,8 @@ def run(
         stack.callback(loop.close)
         result = loop.go()
     # The display is closed by now, so that what follows stays below it.
-    _say_how_it_ended(display, result, command)
+    for message in how_it_ended(result, report.HTML, command):
+        display.message(message)
     return result
 
 
@@ -400,16 +401,6 @@ def _stop_request(display: Display, command: str) -> StopRequest:
     )
 
 
-def _say_how_it_ended(display: Display, result: Result, command: str) -> None:
-    done = f"{result.iteration} iterations in {clock(result.seconds)}"
-    if result.reason == "interrupted":
-        display.message(f"Stopped and saved after {done}. Resume with: {command}")
-        return
-    display.message(f"Done: {done}. Report: {result.directory / report.HTML}")
-    if result.evaluation and (text := evaluation_text(result.evaluation)):
-        display.message(f"Last evaluation: {text}")
-
-
 def _close(sink: MetricsSink) -> None:
     with contextlib.suppress(OSError):  # what cannot be written was reported when it happened
         sink.close()
@@ -417,8 +408,3 @@ def _close(sink: MetricsSink) -> None:
 
 def _few(names: list[str], limit: int = 5) -> list[str]:
     return names if len(names) <= limit else [*names[:limit], f"and {len(names) - limit} more"]
-
-
-def _device_text() -> str:
-    devices = jax.devices()
-    return f"{len(devices)} x {devices[0].device_kind}" if len(devices) > 1 else devices[0].device_kind

@@ -99,7 +99,9 @@ def table_copies(search, game, trees):
     return sum(count(shape) >= SIMULATIONS * trees for shape in shapes)
 
 
-@pytest.mark.parametrize("kind", ["puct", "uct", "gumbel", "solver"])
+@pytest.mark.parametrize(
+    "kind", ["puct", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("uct", "gumbel", "solver"))]
+)
 def test_one_tree_is_not_copied_either(kind):
     """XLA makes slices of gathers of one row, repeats them, and then copied the tables at each simulation."""
     game = games_jax.make("tic_tac_toe")

@@ -21,6 +21,7 @@ CASES = {
     "mlp": ("mlp", {"width": 32, "depth": 2}),
     "resnet": ("resnet", SMALL_RESNET),
     "resnet-group": ("resnet", SMALL_RESNET | {"norm": "group"}),
+    "rise": ("rise", {"channels": 8, "expansion": 2, "blocks": 1, "late_blocks": 0, "value_width": 8}),
     "patterns": ("patterns", {"embed": 16, "hidden": [16]}),
     "patterns-shared": ("patterns", {"embed": 16, "hidden": [16, 8], "share": "symmetry"}),
     "patterns-direct": ("patterns", {"patterns": "lines3+tiles2x3", "embed": 8, "hidden": []}),

@@ -37,6 +37,7 @@ def test_a_run_that_does_not_fit_is_refused_with_the_knob(experiment, monkeypatc
         plan.check(experiment)
 
 
+@pytest.mark.slow  # compiles an iteration and its parts
 def test_the_probe_and_the_parts(experiment):
     found = plan.plan(experiment)
     assert found.rates["plies"] == pytest.approx(16 * 3 / found.iteration_seconds)

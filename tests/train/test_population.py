@@ -49,7 +49,9 @@ def grown():
     return experiment, state, metrics
 
 
-@pytest.mark.parametrize("number", range(len(MEMBERS)))
+@pytest.mark.parametrize(
+    "number", [pytest.param(0, marks=pytest.mark.slow), 1, pytest.param(2, marks=pytest.mark.slow)]
+)
 def test_each_member_is_what_it_would_be_alone(grown, number):
     _, state, metrics = grown
     member = MEMBERS[number]

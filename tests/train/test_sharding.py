@@ -134,7 +134,7 @@ def test_samples_are_spread_evenly_over_the_games():
     np.testing.assert_allclose(share, 1 / (rows * games), rtol=0.1)
 
 
-@pytest.mark.parametrize("search", ["puct", "gumbel"])
+@pytest.mark.parametrize("search", ["puct", pytest.param("gumbel", marks=pytest.mark.slow)])
 def test_a_row_with_its_own_key_does_not_see_the_others(search):
     config = from_dict(Config, {**SMALL, "selfplay": {**SMALL["selfplay"], "search": search}})
     experiment = alphazero.setup(config)

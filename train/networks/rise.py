@@ -97,7 +97,8 @@ class Rise(nn.Module):
         for _ in range(options.late_blocks):
             planes = self.block(planes, late, options.expansion * late)
         policy = nn.leaky_relu(self.conv(planes, options.policy_channels, 1), _SLOPE).reshape(batch, -1)
-        value = nn.leaky_relu(self.conv(planes, 1, 1), _SLOPE).reshape(batch, -1)
+        # One plane: a norm over the channels of each cell would leave nothing of it.
+        value = nn.leaky_relu(nn.Conv(1, (1, 1), dtype=options.dtype)(planes), _SLOPE).reshape(batch, -1)
         value = nn.leaky_relu(nn.Dense(options.value_width, dtype=options.dtype)(value), _SLOPE)
         return Heads(self.num_actions, options, name="heads")(policy, value)
 
