@@ -12,14 +12,13 @@ games moving first against perfect play, from the empty board.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
 import jax
 
 import games_jax
-from train.cli.common import positive_int, start_jax
+from train.cli.common import positive_int, run_script
 from train.player_specs import make_player
 from train.solved import accuracy, load_solved, play_first
 
@@ -50,14 +49,7 @@ def main() -> int:
         help="simulations in those games",
     )
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    start_jax()
-    try:
-        _report(arguments)
-    except ValueError as error:
-        print(f"eval_connect_four: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return run_script("eval_connect_four", _report, parser.parse_args())
 
 
 def _report(arguments: argparse.Namespace) -> None:

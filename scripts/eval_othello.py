@@ -18,7 +18,7 @@ from pathlib import Path
 import jax
 
 import games_jax
-from train.cli.common import start_jax
+from train.cli.common import run_script
 from train.player_specs import make_player
 from train.solved import accuracy
 from train.solved_othello import load_endgames
@@ -36,14 +36,7 @@ def main() -> int:
     parser.add_argument("--simulations", type=int, nargs="+", default=[0, 100, 1000], help="per move")
     parser.add_argument("--options", default="", help='more of the player, "solver=true,c_puct=2", say')
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    start_jax()
-    try:
-        _report(arguments)
-    except ValueError as error:
-        print(f"eval_othello: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return run_script("eval_othello", _report, parser.parse_args())
 
 
 def _report(arguments: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from games_jax.game import Game, symmetries_of
-from train.cli.common import make_game, natural, positive_int, start_jax
+from train.cli.common import make_game, natural, positive_int, run_script
 from train.openings import random_openings
 from train.player_specs import make_player
 from train.players import Player, consult
@@ -35,14 +35,7 @@ def main() -> int:
     parser.add_argument("--plies", type=natural, default=8)
     parser.add_argument("--limit", type=float, default=0.1, help="greatest value of an even opening")
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    start_jax()
-    try:
-        _report(arguments)
-    except ValueError as error:
-        print(f"make_openings: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return run_script("make_openings", _report, parser.parse_args())
 
 
 def _report(arguments: argparse.Namespace) -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "LearnerConfig",
     "MeshConfig",
     "NetworkConfig",
+    "RandomOpenings",
     "ReplayConfig",
     "RunConfig",
     "SearchConfig",
@@ -139,6 +140,19 @@ class SelfplayConfig:
         minimum=0,
         maximum=1,
     )
+
+
+@settings
+class RandomOpenings:
+    """How whole games begin, for the algorithms that play them out."""
+
+    random_opening_plies: int = setting(
+        "Games begin with up to so many random plies, uniformly drawn; they show openings that a good player "
+        "avoids. 0 for games of chance.",
+        default=0,
+        minimum=0,
+    )
+    random_opening_share: float = setting("Share of the games that do.", default=0.5, minimum=0, maximum=1)
 
 
 @settings

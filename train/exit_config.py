@@ -11,6 +11,7 @@ from train.config import (
     EvaluationConfig,
     GameConfig,
     NetworkConfig,
+    RandomOpenings,
     RunConfig,
     SearchConfig,
 )
@@ -56,7 +57,7 @@ class ExpertConfig:
 
 
 @settings
-class DataConfig:
+class DataConfig(RandomOpenings):
     """Where the positions come from, what is learnt from them, and how long they are kept."""
 
     variant: Literal["batch", "buffer", "exponential"] = setting(
@@ -85,13 +86,6 @@ class DataConfig:
         default=1.0,
         minimum=0,
     )
-    random_opening_plies: int = setting(
-        "Games begin with up to so many random plies, uniformly drawn; they show openings that a good player "
-        "avoids. 0 for games of chance.",
-        default=0,
-        minimum=0,
-    )
-    random_opening_share: float = setting("Share of the games that do.", default=0.5, minimum=0, maximum=1)
     first_simulations: int = setting(
         "Simulations of the search that plays the first games, before there is an apprentice.",
         default=100,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-__all__ = ["StopRequest"]
+__all__ = ["StopRequest", "stop_request"]
 
 _REPEAT_SECONDS = 0.3
 """Launchers pass a terminal's Ctrl-C on to a child that already had it: two so close together are one."""
@@ -77,3 +77,22 @@ class StopRequest:
             elif data[0] == signal.SIGINT and now - asked_at > _REPEAT_SECONDS:
                 self._on_leave()
                 os._exit(128 + signal.SIGINT)
+
+
+def stop_request(say: Callable[[str], None], close: Callable[[], None], command: str) -> StopRequest:
+    """A run's: says what happens next, and by which command it goes on.
+
+    Args:
+        say: prints a line; may be called from another thread.
+        close: ends the display, before the process is left at once.
+        command: resumes the run.
+    """
+
+    def leave() -> None:
+        close()
+        say(f"Left at once. Go on from the last checkpoint with: {command}")
+
+    return StopRequest(
+        on_request=lambda: say("Stopping after this iteration, saving first; Ctrl-C again leaves at once."),
+        on_leave=leave,
+    )

@@ -29,7 +29,6 @@ class Plan(NamedTuple):
         bytes: by part, on each device; "trees" and "temporary" exist during an iteration.
         available: bytes of one device, None where nobody says.
         devices: how many.
-        flops: of one iteration on each device, as XLA counts them; loops count once.
         compile_seconds: of the iteration's program.
         iteration_seconds: the fastest of the probe's later iterations.
         rates: per second.
@@ -39,7 +38,6 @@ class Plan(NamedTuple):
     bytes: dict[str, int]
     available: int | None
     devices: int
-    flops: float | None
     compile_seconds: float
     iteration_seconds: float
     rates: dict[str, float]
@@ -102,7 +100,6 @@ def plan(experiment: AlphaZero) -> Plan:
     analysis = program.memory_analysis()
     # The trees are among what the program needs for itself.
     taken["temporary"] = max(int(getattr(analysis, "temp_size_in_bytes", 0)) - taken["trees"], 0)
-    cost = program.cost_analysis() or {}
     times, metrics = [], {}
     for _ in range(1 + PROBE_ITERATIONS):
         start = time.perf_counter()
@@ -112,7 +109,7 @@ def plan(experiment: AlphaZero) -> Plan:
     counts = jax.device_get(metrics)
     rates = {name: float(counts[name]) / seconds for name in ("plies", "simulations", "samples")}
     devices = experiment.mesh.devices.size
-    return Plan(shapes, taken, available(), devices, cost.get("flops"), compile_seconds, seconds, rates)
+    return Plan(shapes, taken, available(), devices, compile_seconds, seconds, rates)
 
 
 def text(found: Plan, iterations: int) -> str:

@@ -10,6 +10,7 @@ from train.config import (
     EvaluationConfig,
     GameConfig,
     NetworkConfig,
+    RandomOpenings,
     RunConfig,
     SearchConfig,
 )
@@ -19,17 +20,10 @@ __all__ = ["PPOConfig", "PPOSettings", "ReinforceConfig", "ReinforceSettings"]
 
 
 @settings
-class ReinforceSettings:
+class ReinforceSettings(RandomOpenings):
     """Policy gradients on whole games against earlier selves."""
 
     games: int = setting("Games of one update, an even number.", default=128, minimum=2)
-    random_opening_plies: int = setting(
-        "Games begin with up to so many random plies, uniformly drawn; they show openings that a good player "
-        "avoids. 0 for games of chance.",
-        default=0,
-        minimum=0,
-    )
-    random_opening_share: float = setting("Share of the games that do.", default=0.5, minimum=0, maximum=1)
     updates_per_iteration: int = setting("Updates in one iteration.", default=10, minimum=1)
     pool: int = setting("Earlier selves kept; the oldest makes room.", default=20, minimum=1)
     pool_every: int = setting("Updates after which the present self joins the pool.", default=500, minimum=1)
@@ -59,17 +53,10 @@ class ReinforceConfig:
 
 
 @settings
-class PPOSettings:
+class PPOSettings(RandomOpenings):
     """Proximal policy optimisation in self-play: one network plays all seats."""
 
     games: int = setting("Games played at once.", default=256, minimum=1)
-    random_opening_plies: int = setting(
-        "Games begin with up to so many random plies, uniformly drawn; they show openings that a good player "
-        "avoids. 0 for games of chance.",
-        default=0,
-        minimum=0,
-    )
-    random_opening_share: float = setting("Share of the games that do.", default=0.5, minimum=0, maximum=1)
     plies_per_iteration: int = setting(
         "Plies by which every game advances per iteration.", default=32, minimum=1
     )

@@ -99,7 +99,7 @@ class Population:
         return self.alone.identity
 
     def init(self, seed: int) -> PopulationState:
-        """Every member's first state; its seed is `seed` and its own `run.seed` together."""
+        """Every member's first state, by its own `run.seed` or, where it has none, by `seed`."""
         seeds = [int(m.settings.get("run.seed", seed)) for m in self.members]
         # One program for all, which starts them one after the other.
         states = jax.jit(lambda seeds: jax.lax.map(self.alone.start, seeds))(jnp.array(seeds, jnp.uint32))

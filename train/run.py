@@ -21,7 +21,7 @@ import jax
 
 from train import checkpoint, hosts, report
 from train.config import MAY_CHANGE_ON_RESUME, CheckpointConfig, EvaluationConfig, RunConfig
-from train.interrupt import StopRequest
+from train.interrupt import StopRequest, stop_request
 from train.metrics import JsonlSink, MetricsSink, Record, plain, read_jsonl, tensorboard_sink, truncate_jsonl
 from train.progress import Display, device_text, how_it_ended, make_display
 from train.run_directory import (
@@ -161,7 +161,7 @@ def run(
             silent=not hosts.is_first(),
         )
         stack.callback(_close, display)
-        stop = stack.enter_context(_stop_request(display, command))
+        stop = stack.enter_context(stop_request(display.message, functools.partial(_close, display), command))
         loop = _Loop(config, directory, experiment, evaluate, display, stop)
         stack.callback(loop.close)
         result = loop.go()
@@ -386,19 +386,6 @@ class _Loop:
     def _last_good(self) -> str:
         path = checkpoint.latest(self.checkpoints)
         return f"The last good checkpoint is {path}" if path else "There is no checkpoint yet"
-
-
-def _stop_request(display: Display, command: str) -> StopRequest:
-    def leave() -> None:
-        _close(display)
-        display.message(f"Left at once. Go on from the last checkpoint with: {command}")
-
-    return StopRequest(
-        on_request=lambda: display.message(
-            "Stopping after this iteration, saving first; Ctrl-C again leaves at once."
-        ),
-        on_leave=leave,
-    )
 
 
 def _close(sink: MetricsSink) -> None:

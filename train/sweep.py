@@ -96,6 +96,8 @@ def make_plan(config: Config, grid: Sequence[str], seeds: int, packable: Sequenc
             raise ConfigError(f"--grid names {key} twice.", key)
         if key == SEED:
             raise ConfigError(f"--grid {text!r}: the number of seeds is --seeds.", key)
+        if key.startswith("game."):
+            raise ConfigError(f"--grid {text!r}: members meet in one game; sweep each game by itself.", key)
         values[key] = [parse_value(value) for value in listed.split(",")]
         for value in values[key]:  # mistakes show at once, and not in the last job
             changed(to_dict(config), {key: value})

@@ -46,6 +46,7 @@ def test_what_changes_no_shapes_is_one_job():
         ("learner.lerning_rate=1", "learning_rate"),
         ("learner.learning_rate=0", "learning_rate"),
         ("run.seed=1,2", "--seeds"),
+        ("game.size=4,6", "one game"),
         ("rate=1", "section.key"),
     ],
 )

@@ -6,7 +6,7 @@ import argparse
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,6 +89,30 @@ def natural(text: str) -> int:
     if not text.strip().lstrip("+").isdigit():
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got {text!r}")
     return int(text)
+
+
+def add_overrides(parser: argparse.ArgumentParser, help: str) -> None:
+    """Adds `--set`, whose texts are `overrides`."""
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help=help,
+    )
+
+
+def run_script(name: str, report: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> int:
+    """What a script does with its arguments: a mistake is one line on standard error and status 2."""
+    start_jax()
+    try:
+        report(arguments)
+    except ValueError as error:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:

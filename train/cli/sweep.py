@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from train.cli.common import natural, positive_int, start_jax
+from train.cli.common import add_overrides, natural, positive_int, start_jax
 
 DESCRIPTION = """\
 Train a grid of settings, several seeds of each, and compare them.
@@ -36,15 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds", type=positive_int, default=3, metavar="N", help="members of each choice (default 3)"
     )
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set config keys for all members",
-    )
+    add_overrides(parser, "set config keys for all members")
     parser.add_argument(
         "--dir", metavar="DIR", help="the sweep's directory (default: run.directory/sweep_NAME)"
     )

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from train.cli.common import natural, positive_int, start_jax
+from train.cli.common import add_overrides, natural, positive_int, start_jax
 
 DESCRIPTION = """\
 Train an agent from nothing by self-play.
@@ -34,14 +34,8 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("config", metavar="CONFIG", help="a TOML file, e.g. configs/connect_four.toml")
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set config keys, e.g. --set run.minutes=5 learner.batch_size=512 (put CONFIG before it)",
+    add_overrides(
+        parser, "set config keys, e.g. --set run.minutes=5 learner.batch_size=512 (put CONFIG before it)"
     )
     parser.add_argument("--dir", metavar="DIR", help="the run directory (default: run.directory/run.name)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the run directory")
