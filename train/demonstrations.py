@@ -96,6 +96,9 @@ def returns(recorded: Recorded) -> tuple[jax.Array, jax.Array]:
 def dataset(view: SinglePlayerView, recorded: Recorded) -> Dataset:
     """The positions of all agents as `imitation.fit` takes them, `T * B * P` rows in random order.
 
+    So the rows that `fit` holds out come from the games that it learns from: its losses on them say when to
+    stop, not how well new games would be predicted.
+
     Args:
         view: the game seen by one of its players, whose states the rows are.
         recorded: games.

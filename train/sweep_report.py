@@ -137,7 +137,8 @@ def write(directory: Path, *, simulations: int, plies: int, say: Callable[[str],
 def effects(results: Sequence[Result]) -> list[Effect]:
     """What each key does, by the means of the members with each of its values.
 
-    The noise is the pooled spread of members with equal settings, which differ in their seeds alone.
+    The noise is the pooled spread of members with equal settings, which differ in their seeds alone; of more
+    than two values the interval allows for the choice of the best and the worst (Bonferroni).
     """
     choices = _by_choice(results)
     freedom = sum(len(members) - 1 for members in choices.values())
@@ -145,7 +146,6 @@ def effects(results: Sequence[Result]) -> list[Effect]:
         float(np.sum((elos := _elos(m)) ** 2) - len(m) * elos.mean() ** 2) for m in choices.values()
     )
     spread = math.sqrt(squares / freedom) if freedom else math.inf
-    quantile = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) if freedom else math.inf
     found = []
     for key in results[0].settings:
         values = list(dict.fromkeys(result.settings[key] for result in results))
@@ -153,6 +153,8 @@ def effects(results: Sequence[Result]) -> list[Effect]:
             continue
         groups = {value: _elos([r for r in results if r.settings[key] == value]) for value in values}
         best, worst = (pick(groups, key=lambda value: groups[value].mean()) for pick in (max, min))
+        pairs = len(values) * (len(values) - 1) // 2  # best and worst were picked among so many
+        quantile = float(stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / pairs, freedom)) if freedom else math.inf
         error = spread * math.sqrt(1 / len(groups[best]) + 1 / len(groups[worst]))
         difference = float(groups[best].mean() - groups[worst].mean())
         found.append(Effect(key, best, worst, difference, quantile * error))
@@ -207,7 +209,7 @@ def _text(
     lines += [
         f"All pairs met from every line of {plies} plies, both colours, {simulations} simulations.",
         "Elo against the mean of all members; ± is a 95 % interval, of the seeds' mean or of a member's",
-        "games.",
+        "games. The first member's rating is the scale's fixed point: its error is in those of the others.",
         "",
         "| settings | seeds | Elo | each seed |",
         "|---|---|---|---|",

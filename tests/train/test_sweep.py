@@ -114,3 +114,12 @@ def test_a_job_that_crashes_is_given_up_and_reported(tmp_path):
     (in_the_way / "other").unlink()
     assert sweep.launch_local(tmp_path / "sweep", workers=1, retries=0, say=said.append) == []
     assert sweep.job_state(tmp_path / "sweep", 0) == "done"
+
+
+def test_more_values_need_a_larger_difference():
+    two = [result(value, seed, elo + 4 * seed) for value, elo in ((1, 10.0), (2, -10.0)) for seed in (0, 1)]
+    three = [*two, result(3, 0, 0.0), result(3, 1, 4.0)]
+    (narrow,), (wide,) = effects(two), effects(three)
+    assert narrow.difference == wide.difference == 20.0
+    # The same spread of seeds with one more degree of freedom, at a third of the level.
+    assert wide.error == pytest.approx(narrow.error * 4.8567 / 4.3027, rel=1e-3)
