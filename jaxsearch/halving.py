@@ -13,7 +13,13 @@ from jaxsearch import rows
 from jaxsearch.selection import completed_qvalues
 from jaxsearch.steps import RootRule
 
-__all__ = ["considered_visits", "halving_score", "make_root_rule", "make_root_scores"]
+__all__ = [
+    "considered_visits",
+    "considered_visits_within",
+    "halving_score",
+    "make_root_rule",
+    "make_root_scores",
+]
 
 _LOWEST = -1e9
 """Floor of a score: a lone candidate stays selectable however low its logit."""
@@ -37,6 +43,37 @@ def considered_visits(num_considered: int, num_simulations: int) -> np.ndarray:
         visits += rounds
         candidates = max(2, candidates // 2)
     return np.array(schedule[:num_simulations], dtype=np.int32)
+
+
+def considered_visits_within(
+    num_considered: jax.Array, budgets: jax.Array, num_simulations: int, *, most: int
+) -> jax.Array:
+    """`considered_visits` of trees that differ, int32 `[S, B]`; what lies beyond a budget means nothing.
+
+    Args:
+        num_considered: int32 `[B]`, candidates of each tree.
+        budgets: int32 `[B]`, simulations of each tree.
+        num_simulations: S.
+        most: what `num_considered` is at most.
+    """
+    phases = np.array([max(1, math.ceil(math.log2(max(m, 1)))) for m in range(most + 1)], np.int32)
+    phases = jnp.asarray(phases)[num_considered]
+    fewest = jnp.minimum(jnp.maximum(num_considered, 1), 2)
+
+    def next_one(carry: tuple[jax.Array, ...], _: None) -> tuple[tuple[jax.Array, ...], jax.Array]:
+        candidates, visits, place = carry  # of this phase, and where the simulation is within it
+        rounds = jnp.maximum(1, jax.lax.div(budgets, phases * candidates))
+        now = visits + jax.lax.div(place, candidates)
+        ends = place + 1 == rounds * candidates
+        return (
+            jnp.where(ends, jnp.maximum(fewest, jax.lax.div(candidates, np.int32(2))), candidates),
+            jnp.where(ends, visits + rounds, visits),
+            jnp.where(ends, 0, place + 1),
+        ), now
+
+    zeros = jnp.zeros_like(num_considered)
+    start = (jnp.maximum(num_considered, 1), zeros, zeros)
+    return jax.lax.scan(next_one, start, None, length=num_simulations)[1]
 
 
 def halving_score(
@@ -76,6 +113,7 @@ def make_root_rule(
     num_simulations: int,
     max_considered: int,
     num_valid: jax.Array,
+    budgets: jax.Array | None = None,
 ) -> RootRule:
     """The rule for the root: which candidate the next simulation visits.
 
@@ -83,10 +121,15 @@ def make_root_rule(
         scores: from `make_root_scores`.
         num_simulations: S.
         max_considered: candidates at the start, fewer where fewer actions are valid.
-        num_valid: int32 `[B]`, valid actions.
+        num_valid: int32 `[B]`, valid actions; or, if fewer, the candidates of each tree.
+        budgets: int32 `[B]`, simulations of each tree, at most S; all S where there are none.
     """
-    table = np.stack([considered_visits(m, num_simulations) for m in range(max_considered + 1)])
-    schedule = jnp.asarray(table)[jnp.minimum(num_valid, max_considered)].T  # [S, B]
+    candidates = jnp.minimum(num_valid, max_considered)
+    if budgets is None:
+        table = np.stack([considered_visits(m, num_simulations) for m in range(max_considered + 1)])
+        schedule = jnp.asarray(table)[candidates].T  # [S, B]
+    else:
+        schedule = considered_visits_within(candidates, budgets, num_simulations, most=max_considered)
 
     def rule(row: rows.Row, simulation: jax.Array) -> rows.PerAction:
         # Each simulation visits the root once, so all trees are at the same place of their schedules.

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsearch import keys, rows, steps
+from jaxsearch import keys, rows, solver, steps
 from jaxsearch.halving import considered_visits
-from jaxsearch.search import check, plant
+from jaxsearch.search import Stop, check, plant
 from jaxsearch.steps import Choice, Cursor, Rule
 from jaxsearch.tree import Tree, ended
 from jaxsearch.types import Params, RecurrentFn, RootFnOutput
@@ -40,6 +40,9 @@ def virtual_loss_search(
     invalid_actions: jax.Array | None = None,
     max_depth: int | None = None,
     random_ties: bool = True,
+    stop: Stop | None = None,
+    prove: bool = False,
+    start: Tree | None = None,
     movers: jax.Array | None = None,
     memory_limit: int | None = None,
 ) -> Tree:
@@ -52,9 +55,10 @@ def virtual_loss_search(
     Args:
         leaves: K; must divide `num_simulations`.
         virtual_loss: subtracted from each value sum on the path, 0 or more.
+        stop: as in `search.search`, asked before each descent, whose predecessors count as visits by then.
         params, key, root, recurrent_fn, num_simulations, rule, invalid_actions, max_depth, random_ties,
-            movers, memory_limit: as in `search.search`; `recurrent_fn` gets `K * B` leaves, tree `b`'s at
-            `k * B + b`.
+            prove, start, movers, memory_limit: as in `search.search`; `recurrent_fn` gets `K * B` leaves,
+            tree `b`'s at `k * B + b`.
 
     Raises:
         ValueError: as `search.search`, or `leaves` does not divide the simulations, or a negative loss.
@@ -62,68 +66,126 @@ def virtual_loss_search(
 
     Reference: Chaslot, Winands and van den Herik (2008), Parallel Monte-Carlo Tree Search.
     """
-    check(root, num_simulations, invalid_actions, max_depth, movers=movers)
+    kept = 1 if start is None else start.num_nodes
+    check(root, num_simulations, invalid_actions, max_depth, kept=kept, movers=movers)
     if leaves < 1 or num_simulations % leaves:
         raise ValueError(f"leaves is {leaves}; expected a divisor of the {num_simulations} simulations")
     if virtual_loss < 0:
         raise ValueError(f"virtual_loss is {virtual_loss}; expected 0 or more")
-    max_depth = num_simulations if max_depth is None else min(max_depth, num_simulations)
-    limit = max_depth if max_depth < num_simulations else None
+    if movers is not None and prove:
+        raise ValueError("values for each player go with no proofs, which are for two players")
+    deepest = kept - 1 + num_simulations
+    max_depth = deepest if max_depth is None else min(max_depth, deepest)
     tie_key, key = keys.split(key)
     tree = plant(
         tie_key if random_ties else None,
         root,
         num_simulations,
         invalid_actions,
+        prove=prove,
+        start=start,
         movers=movers,
         memory_limit=memory_limit,
     )
-    b, lanes = tree.num_trees, leaves * tree.num_trees
+    lanes = leaves * tree.num_trees
     choose = Choice(tree.tie_seeds, rule)
-    roots = jnp.arange(b, dtype=jnp.int32)
+    stop = solver.stop_when_proven(stop) if prove else stop
+    descend = functools.partial(
+        _descend_apart,
+        choose=choose,
+        leaves=leaves,
+        limit=max_depth if max_depth < deepest else None,
+        virtual_loss=virtual_loss,
+        no_return=jnp.zeros(root.value.shape),
+        stop=stop,
+    )
 
-    def step(index: jax.Array, carry: tuple[Tree, jax.Array, steps.Passed]) -> Any:
-        tree, paths, passed = carry
+    def step(index: jax.Array, carry: _Carry) -> _Carry:
         index = jnp.asarray(index, jnp.int32)
-
-        def one_more(k: jax.Array, carry: tuple) -> tuple:
-            tree, edges, depth, paths, passed = carry
-            path = jax.lax.dynamic_slice(paths, (0, k * b), (paths.shape[0], b))
-            cursor = steps.descend(tree, Cursor(roots, jnp.int32(0), path), limit)
-            edge = ended(cursor.at)
-            # Only the edges are wanted of this backup: what each of them brought for now is a loss.
-            passed, count, _ = steps.back_up(
-                tree, passed, cursor, jnp.zeros(root.value.shape), steps.length_of(tree, edge)
-            )
-            losses = steps.Passed(passed.edges, jnp.full_like(passed.returns, -virtual_loss))
-            tree = steps.update(tree, losses, count, choose, lanes=lanes)
-            edges = jax.lax.dynamic_update_slice(edges, edge, (k * b,))
-            paths = jax.lax.dynamic_update_slice(paths, cursor.path, (0, k * b))
-            return tree, edges, jnp.maximum(depth, cursor.depth), paths, passed
-
-        start = (tree, jnp.zeros((lanes,), jnp.int32), jnp.int32(0), paths, passed)
-        tree, edges, depth, paths, passed = jax.lax.fori_loop(0, leaves, one_more, start)
-        by_leaf = edges.reshape(leaves, b)
-        again = (by_leaf[:, None] == by_leaf[None]) & np.tri(leaves, k=-1, dtype=bool)[:, :, None]
+        tree, cursor, on, passed = descend(index * leaves, *carry)
+        edges = cursor.at
+        by_leaf, on_by_leaf = edges.reshape(leaves, -1), on.reshape(leaves, -1)
+        same = (by_leaf[:, None] == by_leaf[None]) & on_by_leaf[None]
+        again = jnp.any(same & np.tri(leaves, k=-1, dtype=bool)[:, :, None], axis=1).reshape(-1)
         tree, new = steps.expand(
             params,
             jax.random.fold_in(keys.one(key), index),
             tree,
             recurrent_fn,
             edges,
-            1 + index * leaves,
+            kept + index * leaves,
             choose,
-            ~jnp.any(again, axis=1).reshape(-1),
+            on & ~again,
         )
-        cursor = Cursor(edges, depth, paths)
+        new = new._replace(length=jnp.where(on, new.length, 0))
+        if prove:
+            tree, new = solver.prove(tree, cursor, new)
         passed, count, _ = steps.back_up(tree, passed, cursor, new.returns, new.length)
         gained = steps.Passed(passed.edges, passed.returns + virtual_loss)
         tree = steps.update(tree, gained, count, choose, lanes=lanes, visits=0.0)
-        return tree, paths, passed
+        return tree, cursor.path, passed
 
     tree = choose.at_root(tree, jnp.int32(0))
     carry = (tree, *steps.make_room(tree, lanes, max_depth))
-    return jax.lax.fori_loop(0, num_simulations // leaves, step, carry)[0]
+    turns = num_simulations // leaves
+    if stop is None:
+        return jax.lax.fori_loop(0, turns, step, carry)[0]
+
+    def go_on(state: tuple[jax.Array, _Carry]) -> jax.Array:
+        index, (tree, *_) = state
+        return (index < turns) & jnp.any(~stop(tree, index * leaves))
+
+    turn = lambda state: (state[0] + 1, step(*state))  # noqa: E731
+    return jax.lax.while_loop(go_on, turn, (jnp.int32(0), carry))[1][0]
+
+
+_Carry = tuple[Tree, jax.Array, steps.Passed]
+"""The trees, and room for paths and passed edges."""
+
+
+def _descend_apart(
+    simulation: jax.Array,
+    tree: Tree,
+    paths: jax.Array,
+    passed: steps.Passed,
+    *,
+    choose: Choice,
+    leaves: int,
+    limit: int | None,
+    virtual_loss: float,
+    no_return: jax.Array,
+    stop: Stop | None,
+) -> tuple[Tree, Cursor, jax.Array, steps.Passed]:
+    """K descents of each tree, one after the other, each of them a visit that lost.
+
+    Returns:
+        The trees; where the `K * B` lanes ended, `at` being their last edges; whether each took part; and the
+        room for passed edges.
+    """
+    b = tree.num_trees
+    roots, lanes = jnp.arange(b, dtype=jnp.int32), leaves * b
+
+    def one_more(k: jax.Array, carry: tuple) -> tuple:
+        tree, edges, taking_part, depth, paths, passed = carry
+        path = jax.lax.dynamic_slice(paths, (0, k * b), (paths.shape[0], b))
+        on = jnp.ones(b, bool) if stop is None else ~stop(tree, simulation + jnp.asarray(k, jnp.int32))
+        start = jnp.where(on, roots, ended(roots * tree.num_actions))
+        cursor = steps.descend(tree, Cursor(start, jnp.int32(0), path), limit)
+        edge = ended(cursor.at)
+        # Only the edges are wanted of this backup: what each of them brought for now is a loss.
+        length = jnp.where(on, steps.length_of(tree, edge), 0)
+        passed, count, _ = steps.back_up(tree, passed, cursor, no_return, length)
+        losses = steps.Passed(passed.edges, jnp.full_like(passed.returns, -virtual_loss))
+        tree = steps.update(tree, losses, count, choose, lanes=lanes)
+        edges = jax.lax.dynamic_update_slice(edges, edge, (k * b,))
+        taking_part = jax.lax.dynamic_update_slice(taking_part, on, (k * b,))
+        paths = jax.lax.dynamic_update_slice(paths, cursor.path, (0, k * b))
+        return tree, edges, taking_part, jnp.maximum(depth, cursor.depth), paths, passed
+
+    nowhere = jnp.zeros((lanes,), jnp.int32)
+    begin = (tree, nowhere, jnp.zeros((lanes,), bool), jnp.int32(0), paths, passed)
+    tree, edges, on, depth, paths, passed = jax.lax.fori_loop(0, leaves, one_more, begin)
+    return tree, Cursor(edges, depth, paths), on, passed
 
 
 def phase_parallel_search(

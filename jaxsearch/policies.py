@@ -9,7 +9,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from jaxsearch import halving, keys, selection
+from jaxsearch import halving, keys, selection, stopping
 from jaxsearch.mctx import policies as drop_in
 from jaxsearch.mctx import stochastic_muzero_policy as _stochastic_muzero_policy
 from jaxsearch.mctx.original import mctx
@@ -136,6 +136,8 @@ def gumbel_muzero_policy(
     maxvisit_init: float = 50.0,
     rescale_values: bool = True,
     parallel: bool = False,
+    budgets: jax.Array | None = None,
+    considered: jax.Array | None = None,
     compat: Literal["mctx"] | None = None,
 ) -> PolicyOutput:
     """Gumbel MuZero's search, as `mctx.gumbel_muzero_policy` with its default q-transform.
@@ -156,6 +158,9 @@ def gumbel_muzero_policy(
         value_scale, maxvisit_init, rescale_values: of the q-transform, see `selection.completed_qvalues`.
         parallel: search all candidates of a round at once, see `parallel.phase_parallel_search`:
             `recurrent_fn` then gets several leaves per tree.
+        budgets: int32 `[B]`, simulations of each tree, 1 to `num_simulations`, where they differ.
+        considered: int32 `[B]`, candidates of each tree, 1 to `max_num_considered_actions`, where they
+            differ.
         loop_fn, qtransform, compat: as in `muzero_policy`.
 
     Returns:
@@ -174,6 +179,8 @@ def gumbel_muzero_policy(
     if _wants_drop_in(compat, qtransform, loop_fn):
         if parallel:
             raise ValueError("parallel goes with no compat, qtransform or loop_fn: those search leaf by leaf")
+        if budgets is not None or considered is not None:
+            raise ValueError("budgets and considered go with no compat, qtransform or loop_fn")
         completed = functools.partial(mctx.qtransform_completed_by_mix_value, **options)
         return drop_in.gumbel_muzero_policy(
             params,
@@ -207,13 +214,15 @@ def gumbel_muzero_policy(
         "max_depth": max_depth,
     }
     if parallel:
-        considered = min(max_num_considered_actions, logits.shape[-1])
+        if budgets is not None or considered is not None:
+            raise ValueError("parallel goes with no budgets and no considered: all trees search alike")
+        most = min(max_num_considered_actions, logits.shape[-1])
         tree = phase_parallel_search(
             params,
             rng_key,
             root_scores=scores,
-            num_candidates=jnp.minimum(num_valid, considered),
-            max_considered=considered,
+            num_candidates=jnp.minimum(num_valid, most),
+            max_considered=most,
             **arguments,
         )
     else:
@@ -221,14 +230,16 @@ def gumbel_muzero_policy(
             scores,
             num_simulations=num_simulations,
             max_considered=max_num_considered_actions,
-            num_valid=num_valid,
+            num_valid=num_valid if considered is None else jnp.minimum(num_valid, considered),
+            budgets=budgets,
         )
+        stop = None if budgets is None else stopping.at_budget(budgets)
         # The noise at the root is the only chance in this search, as in mctx.
-        tree = search(params, rng_key, root_rule=root_rule, random_ties=False, **arguments)
+        tree = search(params, rng_key, root_rule=root_rule, random_ties=False, stop=stop, **arguments)
     q = selection.completed_qvalues(root_row(tree), **options)
     visits = tree.summary().visit_counts
-    considered = jnp.max(visits, axis=-1, keepdims=True)
-    score = halving.halving_score(considered, gumbel, logits, q, visits)
+    most_visits = jnp.max(visits, axis=-1, keepdims=True)
+    score = halving.halving_score(most_visits, gumbel, logits, q, visits)
     return PolicyOutput(
         action=jnp.argmax(jnp.where(valid, score, -jnp.inf), axis=-1).astype(jnp.int32),
         action_weights=jnp.where(valid, jax.nn.softmax(jnp.where(valid, logits + q, lowest), axis=-1), 0.0),

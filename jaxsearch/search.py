@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +50,7 @@ def search(
     movers: jax.Array | None = None,
     replay: StepFn | None = None,
     memory_limit: int | None = None,
+    kernels: Literal["xla", "pallas"] = "xla",
 ) -> Tree:
     """Searches B trees in one program.
 
@@ -79,6 +80,7 @@ def search(
         replay: one move of the game, `(states, actions) -> states`. With it only the roots' states are kept,
             and leaves' are worked out by replaying their paths: less memory, the same tree (`replay.py`).
         memory_limit: bytes that the trees may take; by default what the devices have.
+        kernels: what descends and backs up; "pallas" is experimental, see `pallas_steps.py`.
 
     Returns:
         The finished tree; `tree.summary()` has the root's statistics.
@@ -114,12 +116,13 @@ def search(
     choose = Choice(tree.tie_seeds, rule, root_rule)
     roots = jnp.arange(b, dtype=jnp.int32)
     stop = solver.stop_when_proven(stop) if prove else stop
+    by = _kernels(kernels)
 
     def simulate(simulation: jax.Array, carry: tuple[Tree, jax.Array, Passed], on: jax.Array | None) -> Any:
         tree, path, passed = carry
         simulation = jnp.asarray(simulation, jnp.int32)  # int64 where 64-bit numbers are on
         start = roots if on is None else jnp.where(on, roots, ended(roots * tree.num_actions))
-        cursor = steps.descend(tree, Cursor(start, jnp.int32(0), path), limit)
+        cursor = by.descend(tree, Cursor(start, jnp.int32(0), path), limit)
         edge = ended(cursor.at)
         simulation_key = jax.random.fold_in(keys.one(key), simulation)
         leaves = None if replay is None else leaf_states(replay, tree, cursor, edge)
@@ -132,7 +135,7 @@ def search(
             tree, new = solver.prove(tree, cursor, new)
         # Where the root has a rule of its own, it is not among the nodes treated alike.
         first = 0 if root_rule is None else 1
-        passed, count, returns = steps.back_up(
+        passed, count, returns = by.back_up(
             tree, passed, cursor, new.returns, new.length, first=first, played=new.played
         )
         tree = steps.update(tree, passed, count, choose, lanes=b)
@@ -157,6 +160,17 @@ def search(
 
     first = (jnp.int32(0), ~stop(tree, jnp.int32(0)), carry)
     return jax.lax.while_loop(go_on, turn, first)[2][0]
+
+
+def _kernels(name: str) -> Any:
+    """The module whose `descend` and `back_up` a search uses."""
+    if name == "xla":
+        return steps
+    if name != "pallas":
+        raise ValueError(f"kernels is {name!r}; expected 'xla' or 'pallas'")
+    from jaxsearch import pallas_steps  # Pallas takes a while to import
+
+    return pallas_steps
 
 
 def plant(

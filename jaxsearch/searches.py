@@ -47,6 +47,7 @@ def puct(
     keep_tree: bool = False,
     states: Literal["keep", "replay"] = "keep",
     memory_limit: int | None = None,
+    kernels: Literal["xla", "pallas"] = "xla",
 ) -> Search:
     """AlphaZero's search: PUCT on plain values, Dirichlet noise on the root's legal actions if asked for.
 
@@ -66,13 +67,14 @@ def puct(
         solver: back up proven wins, losses and draws, see `solver.py`: for games that end in -1, 0 or 1. A
             proven root is played, valued and taught as proven.
         stop_early: stop a tree once its most visited action cannot be caught; for temperature 0.
-        leaves: K, evaluated at once per tree; must divide `simulations`, and goes with no other option that
-            changes a simulation (solver, stop_early, forced playouts, budgets).
+        leaves: K, evaluated at once per tree; must divide `simulations`, and goes with neither forced
+            playouts nor `states="replay"`. Results proven in a step are known from the next one on.
         virtual_loss: keeps the leaves apart, see `parallel.virtual_loss_search`.
         keep_tree: return the tree as well.
         states: "replay" keeps no states in the nodes but replays the moves from the root: less memory, the
             same answers. It pays where states are large and steps cheap, see `docs/tree.md`.
         memory_limit: bytes that the trees may take (see `memory`); by default what the devices have.
+        kernels: "pallas" descends and backs up by experimental kernels, see `pallas_steps.py`; same answers.
 
     Example:
         >>> import games_jax, jax, jaxsearch
@@ -111,6 +113,7 @@ def puct(
             keep_tree=keep_tree,
             states=states,
             memory_limit=memory_limit,
+            kernels=kernels,
         ),
     )
 
@@ -172,7 +175,7 @@ def gumbel(
     *,
     simulations: int,
     max_considered: int = 16,
-    gumbel_scale: float = 1.0,
+    gumbel_scale: float | jax.Array = 1.0,
     value_scale: float = 0.1,
     maxvisit_init: float = 50.0,
     rescale_values: bool = True,
@@ -184,7 +187,8 @@ def gumbel(
     """Gumbel AlphaZero's search: good targets from few simulations. `weights` is the improved policy.
 
     Arguments as in `puct` and `policies.gumbel_muzero_policy`; `parallel` searches all candidates of a round
-    at once. Reference: Danihelka et al. (2022).
+    at once. `gumbel_scale` may be `[B, 1]`, and the search takes `budgets` and `considered` (int32 `[B]`)
+    where positions differ in them. Reference: Danihelka et al. (2022).
     """
     if game.num_players > 2:
         raise ValueError(
@@ -194,7 +198,14 @@ def gumbel(
     recurrent_fn = make_recurrent_fn(game, evaluator, discount=discount)
     root_fn = make_root_fn(game, evaluator)
 
-    def run(key: jax.Array, states: State, params: Params = None) -> SearchOutput:
+    def run(
+        key: jax.Array,
+        states: State,
+        params: Params = None,
+        *,
+        budgets: jax.Array | None = None,
+        considered: jax.Array | None = None,
+    ) -> SearchOutput:
         root_key, key = keys.split(key)
         legal = jax.vmap(game.legal_actions)(states)
         out = policies.gumbel_muzero_policy(
@@ -211,6 +222,8 @@ def gumbel(
             maxvisit_init=maxvisit_init,
             rescale_values=rescale_values,
             parallel=parallel,
+            budgets=budgets,
+            considered=considered,
         )
         return output_of(out.action, out.search_tree, legal, out.action_weights, keep_tree)
 

@@ -58,6 +58,10 @@ _DOWN, _UP = 2, 4
 pad, and a descent takes as long for one level more in any tree as for one more in all (1 to 8 tried)."""
 
 
+ABOVE = _UP
+"""Rows of a path above the root."""
+
+
 class Cursor(NamedTuple):
     """Descents in progress.
 

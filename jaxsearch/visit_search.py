@@ -39,6 +39,7 @@ class Settings:
         amaf: keep all-moves-as-first statistics for the rule.
         states: "keep" or "replay", see `replay.py`.
         memory_limit: bytes that the trees may take.
+        kernels: what descends and backs up, see `search.search`.
         improved: the policy that the root's statistics stand for, if it is not the visits.
         act: play by `improved`.
         learn: teach `improved`.
@@ -61,6 +62,7 @@ class Settings:
     amaf: bool = False
     states: Literal["keep", "replay"] = "keep"
     memory_limit: int | None = None
+    kernels: Literal["xla", "pallas"] = "xla"
     improved: Rule | None = None
     act: bool = False
     learn: bool = False
@@ -75,14 +77,14 @@ class Settings:
             )
         if self.states not in ("keep", "replay"):
             raise ValueError(f"states is {self.states!r}; expected 'keep' or 'replay'")
+        if self.leaves > 1 and self.kernels != "xla":
+            raise ValueError(f"leaves is {self.leaves}, which goes with kernels='xla' alone")
         if self.leaves > 1 and self.states == "replay":
             raise ValueError(f"leaves is {self.leaves}, which goes with states='keep' alone")
         if self.leaves > 1 and self.amaf:
             raise ValueError(f"leaves is {self.leaves}, which goes with no all-moves-as-first statistics")
-        if self.leaves > 1 and (self.solver or self.stop_early or self.forced_playouts):
-            raise ValueError(
-                f"leaves is {self.leaves}, which goes with no solver, stop_early or forced_playouts yet"
-            )
+        if self.leaves > 1 and self.forced_playouts:
+            raise ValueError(f"leaves is {self.leaves}, which goes with no forced_playouts")
 
 
 def visit_search(game: Environment, evaluator: Evaluator, settings: Settings) -> Search:
@@ -134,27 +136,26 @@ def _grow(
         "movers": movers,
         "memory_limit": settings.memory_limit,
     }
-    if settings.leaves > 1:
-        if budgets is not None or start is not None:
-            raise ValueError(
-                f"leaves is {settings.leaves}, which goes with no budgets and no tree to go on with"
-            )
-        return virtual_loss_search(
-            params, key, leaves=settings.leaves, virtual_loss=settings.virtual_loss, **common
-        )
     stops = [] if budgets is None else [stopping.at_budget(budgets)]
     if settings.stop_early:
         stops.append(stopping.when_decided(settings.simulations, budgets))
+    common |= {
+        "stop": stopping.any_of(*stops) if stops else None,
+        "prove": settings.solver,
+        "start": start,
+    }
+    if settings.leaves > 1:
+        return virtual_loss_search(
+            params, key, leaves=settings.leaves, virtual_loss=settings.virtual_loss, **common
+        )
     forced = settings.forced_playouts
     return search(
         params,
         key,
         root_rule=force_playouts(settings.rule, k=forced) if forced else None,
-        stop=stopping.any_of(*stops) if stops else None,
-        prove=settings.solver,
-        start=start,
         amaf=settings.amaf,
         replay=jax.vmap(game.step) if settings.states == "replay" else None,
+        kernels=settings.kernels,
         **common,
     )
 

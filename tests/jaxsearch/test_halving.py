@@ -20,6 +20,18 @@ def test_considered_visits_equals_mctx(considered, simulations):
     np.testing.assert_array_equal(ours, theirs)
 
 
+def test_considered_visits_of_trees_that_differ():
+    most, simulations = 11, 40
+    candidates, budgets = np.divmod(np.arange((most + 1) * simulations), simulations)
+    budgets = budgets + 1
+    ours = halving.considered_visits_within(
+        jnp.asarray(candidates, jnp.int32), jnp.asarray(budgets, jnp.int32), simulations, most=most
+    )
+    ours = np.asarray(ours)
+    for tree, (m, budget) in enumerate(zip(candidates, budgets)):
+        np.testing.assert_array_equal(ours[:budget, tree], halving.considered_visits(m, budget))
+
+
 def test_considered_visits_by_hand():
     """16 simulations, 4 candidates: two visits each, then four more each of the better two."""
     expected = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]

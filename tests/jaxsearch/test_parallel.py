@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from exhaustive import legal_moves, reachable, solve, states
 from hypothesis import given
 from hypothesis import strategies as st
 from search_helpers import check_tree, quick_jit, random_invalid, random_model, random_roots, recurrent_fn
@@ -16,8 +17,10 @@ from jaxsearch import selection
 from jaxsearch.halving import considered_visits
 from jaxsearch.parallel import virtual_loss_search
 from jaxsearch.search import search
+from jaxsearch.solver import root_proof
 
 BATCH = 5
+TIC_TAC_TOE = games_jax.make("tic_tac_toe")
 
 
 @functools.cache
@@ -83,14 +86,78 @@ def test_leaves_differ():
     np.testing.assert_array_equal(out.visits, np.ones((2, 7)))
 
 
+POSITIONS = [position for position in reachable() if legal_moves(*position)]
+
+
+@functools.cache
+def solving(leaves):
+    options = {"simulations": 64, "solver": True, "keep_tree": True, "leaves": leaves}
+    search = jaxsearch.puct(TIC_TAC_TOE, jaxsearch.uniform(TIC_TAC_TOE), **options)
+
+    def run(key, positions, budgets):
+        out = search(key, positions, budgets=budgets)
+        return out, root_proof(out.tree)
+
+    return quick_jit(run)
+
+
+@pytest.mark.parametrize("leaves", [4, 16])
+def test_what_several_leaves_prove_is_true(leaves):
+    """On all positions of tic-tac-toe, where many leaves of a step settle the same node."""
+    budgets = jnp.full(len(POSITIONS), 64, jnp.int32)
+    out, proof = solving(leaves)(jax.random.key(0), states(POSITIONS), budgets)
+    truth, proven = np.array([solve(*position) for position in POSITIONS]), np.asarray(proof.proven)
+    np.testing.assert_array_equal(np.asarray(out.value)[proven], truth[proven])
+    late = np.array([len(legal_moves(*position)) <= 3 for position in POSITIONS])
+    assert proven[late].all() and proven.mean() > 0.3
+    for (own, other), lost in zip(POSITIONS, np.asarray(proof.lost), strict=True):
+        assert all(solve(other, own | 1 << int(move)) == 1 for move in np.flatnonzero(lost))
+    played = np.array([solve(o, s | 1 << int(a)) for (s, o), a in zip(POSITIONS, out.action, strict=True)])
+    np.testing.assert_array_equal(-played[proven], truth[proven])
+
+
+def test_budgets_end_within_a_step():
+    """Each tree gets its own number of simulations, also where that is no multiple of the leaves."""
+    budgets = jnp.arange(1, 14, dtype=jnp.int32)
+    start = jax.tree.map(lambda x: jnp.broadcast_to(x, (13, *x.shape)), TIC_TAC_TOE.init(jax.random.key(0)))
+    judge = jaxsearch.uniform(TIC_TAC_TOE)
+    for stop_early in (False, True):
+        search = jaxsearch.puct(TIC_TAC_TOE, judge, simulations=16, leaves=4, stop_early=stop_early)
+        run = quick_jit(lambda key, states, budgets, search=search: search(key, states, budgets=budgets))
+        visits = run(jax.random.key(0), start, budgets).visits.sum(-1)
+        assert (visits <= budgets).all() if stop_early else (visits == budgets).all()
+
+
+@pytest.mark.parametrize("leaves", [1, 4])
+def test_trees_go_on_with_several_leaves(leaves):
+    """What the subtree knew stays, and new visits are added to it; one leaf does as the plain search."""
+    start = jax.tree.map(lambda x: jnp.broadcast_to(x, (3, *x.shape)), TIC_TAC_TOE.init(jax.random.key(0)))
+    options = {"simulations": 32, "keep_tree": True}
+    judge = jaxsearch.uniform(TIC_TAC_TOE)
+    first = quick_jit(jaxsearch.puct(TIC_TAC_TOE, judge, **options))(jax.random.key(1), start)
+    after = jax.vmap(TIC_TAC_TOE.step)(start, first.action)
+    kept = jaxsearch.reroot(first.tree, first.action)
+    before = kept.summary().visit_counts
+
+    def on(**more):
+        search = jaxsearch.puct(TIC_TAC_TOE, judge, **options, **more)
+        return quick_jit(lambda key, states, tree: search(key, states, tree=tree))
+
+    visits = on(leaves=leaves)(jax.random.key(2), after, kept).visits
+    assert (before.sum(-1) > 0).all() and (visits >= before).all()
+    np.testing.assert_array_equal(visits.sum(-1), before.sum(-1) + 32)
+    if leaves == 1:
+        np.testing.assert_array_equal(visits, on()(jax.random.key(2), after, kept).visits)
+
+
 def test_bad_input():
     with pytest.raises(ValueError, match="leaves is 5; expected a divisor of the 24"):
         searcher(5)(*case(0, 4))
     with pytest.raises(ValueError, match=r"virtual_loss is -1.0; expected 0 or more"):
         searcher(4, virtual_loss=-1.0)(*case(0, 4))
     game = games_jax.make("tic_tac_toe")
-    with pytest.raises(ValueError, match="leaves is 4, which goes with no solver"):
-        jaxsearch.puct(game, jaxsearch.uniform(game), simulations=8, leaves=4, solver=True)
+    with pytest.raises(ValueError, match="leaves is 4, which goes with no forced_playouts"):
+        jaxsearch.puct(game, jaxsearch.uniform(game), simulations=8, leaves=4, forced_playouts=2.0)
 
 
 @functools.cache
