@@ -14,7 +14,7 @@ __all__ = ["TDConfig", "TDSearchConfig", "TDSettings", "TrainingConfig"]
 
 @settings
 class TDSettings:
-    """Games against itself without search, and how each ply changes the table."""
+    """Games against itself, and how each ply changes the table."""
 
     games: int = setting(
         "Games played at once. Their changes to a row add up, so that many games overshoot (docs/ntuple.md); "
@@ -28,6 +28,20 @@ class TDSettings:
         'makes next, as in TD-FARL. "best": the best value that the next player can reach, whatever is then '
         "played, so that random moves do no harm.",
         default="own",
+    )
+    simulations: int = setting(
+        "In these games a search of so many simulations chooses the moves, with the constants of [search]; "
+        'with 0 the best successor is played. With the target "best" a position moves towards what the '
+        "search found its choice worth.",
+        default=0,
+        minimum=0,
+    )
+    simulations_from: float = setting(
+        "Share of the run before such a search begins; until then the best successor is played, which is "
+        "some hundred times as fast.",
+        default=0.0,
+        minimum=0,
+        maximum=1,
     )
     alpha: float = setting(
         "Step size; a weight moves by this over the number of look-ups.", default=1.0, above=0
@@ -110,7 +124,7 @@ class TrainingConfig:
 
 @settings
 class TDSearchConfig(SearchConfig):
-    """Constants of the tree search with which the agent plays; none is used while it learns."""
+    """Constants of the tree search with which the agent plays, and learns if `td.simulations` says so."""
 
     solver: bool = setting(
         "Back up proven wins, losses and draws, so that endings are played exactly: for games that end in "

@@ -1,4 +1,6 @@
-"""TD-FARL: an n-tuple network learns to judge positions by playing against itself, without search.
+"""TD-FARL: an n-tuple network learns to judge positions by playing against itself.
+
+It plays its best successor, or (`td.simulations`) what a search around it chooses, section IV-E of the paper.
 
 One iteration is one jitted program with donated state: many games advance ply by ply, and every ply of each
 game moves the value of one position, and of those before it, towards what the game shows next. A game that
@@ -15,17 +17,27 @@ and Konen (2022), https://arxiv.org/abs/2204.13307.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+import jaxsearch
 from games_jax.game import Game
+from jaxsearch.types import Search
 from train import checkpoint, td_ply
 from train.config import ConfigError
 from train.game_of import game_of
 from train.networks import Network
-from train.networks.ntuple import NAME, NTupleNetwork, as_player_network, make_ntuple_network
+from train.networks.ntuple import (
+    NAME,
+    NTupleNetwork,
+    as_player_network,
+    make_ntuple_network,
+    value_evaluator,
+)
+from train.player_specs import search_constants
 from train.schema import to_dict
 from train.td_config import TDConfig
 from train.td_games import make_starts
@@ -56,6 +68,7 @@ class TDNTuple:
         tuples: the network that learns, of the game as it is learnt.
         network: the same as a record for players, of `game`.
         identity: for checkpoints.
+        search: what chooses the moves while it learns, if anything does.
     """
 
     config: TDConfig
@@ -63,9 +76,12 @@ class TDNTuple:
     tuples: NTupleNetwork
     network: Network
     identity: checkpoint.Identity
+    search: Search | None
 
     def __post_init__(self):
-        object.__setattr__(self, "_iterate", jax.jit(self._iteration, donate_argnums=0))
+        for name, search in (("_iterate", self.search), ("_iterate_at_first", None)):
+            program = functools.partial(self._iteration, search)
+            object.__setattr__(self, name, jax.jit(program, donate_argnums=0))
         object.__setattr__(self, "_weights", jax.jit(lambda state: state.table[:, 0]))
         object.__setattr__(self, "_nonfinite", jax.jit(lambda state: nonfinite({"table": state.table})))
 
@@ -90,6 +106,10 @@ class TDNTuple:
 
     def iterate(self, state: State) -> tuple[State, dict[str, jax.Array]]:
         """One iteration; `state` is donated."""
+        first = self.config.td.simulations_from * self.config.run.iterations
+        # Two programs: one with both branches would copy the table in every iteration.
+        if self.search is not None and first > 0 and int(state.iteration) < first:
+            return self._iterate_at_first(state)  # pyright: ignore[reportAttributeAccessIssue]
         return self._iterate(state)  # pyright: ignore[reportAttributeAccessIssue]
 
     def parameters(self, state: State) -> dict[str, Any]:
@@ -102,7 +122,7 @@ class TDNTuple:
         """Whether the table is not finite."""
         return self._nonfinite(state)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def _iteration(self, state: State) -> tuple[State, dict[str, jax.Array]]:
+    def _iteration(self, search: Search | None, state: State) -> tuple[State, dict[str, jax.Array]]:
         settings = self.config.td
         done = jnp.minimum(state.iteration.astype(jnp.float32) / self.config.run.iterations, 1.0)
         epsilon = settings.epsilon + done * (settings.epsilon_end - settings.epsilon)
@@ -110,7 +130,7 @@ class TDNTuple:
         key = jax.random.fold_in(jax.random.fold_in(state.seed, _PLAY), state.iteration)
         share = self._opening_share(done)
         table, games, sums = td_ply.play(
-            self.tuples, settings, state.table, state.games, key, epsilon, alpha, share
+            self.tuples, settings, state.table, state.games, key, epsilon, alpha, share, search
         )
         average = state.average
         if settings.average:
@@ -162,4 +182,13 @@ def setup(config: TDConfig) -> TDNTuple:
     options = to_dict(config.network)
     network = as_player_network(game, options)
     identity = checkpoint.Identity(game.name, game.version, NAME, network.options)
-    return TDNTuple(config, game, make_ntuple_network(learnt, config.network), network, identity)
+    tuples = make_ntuple_network(learnt, config.network)
+    return TDNTuple(config, game, tuples, network, identity, _search(config, tuples))
+
+
+def _search(config: TDConfig, tuples: NTupleNetwork) -> Search | None:
+    if not config.td.simulations:
+        return None
+    evaluate = value_evaluator(tuples, config.network.temperature)
+    constants = dict(search_constants(to_dict(config.search), "puct"))
+    return jaxsearch.puct(tuples.game, evaluate, simulations=config.td.simulations, **constants)

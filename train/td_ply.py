@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games_jax.game import Game
+from jaxsearch.types import Search
 from train import td_update
 from train.networks.ntuple import NTupleNetwork
 from train.selfplay import select
@@ -94,11 +95,11 @@ class Move(NamedTuple):
 
     Attributes:
         after: `[G]`, the position made.
-        best: float32 `[G]`, the greatest action value.
+        best: float32 `[G]`, the greatest action value; of a search, what it found its own choice worth.
         value: float32 `[G]`, the value of what was played without its reward: 0 where that ends the game.
         rewards: float32 `[P, G]`, that it brought.
         over: bool `[G]`, whether it ended the game.
-        greedy: bool `[G]`, whether it was a best one.
+        greedy: bool `[G]`, whether it was a best one, or what the search chose.
     """
 
     after: Any
@@ -116,13 +117,21 @@ def _move(
     states: Any,
     movers: jax.Array,
     draws: Draws,
+    search: Search | None,
 ) -> Move:
-    """Plays a best action, ties broken at random, or any legal one."""
+    """Plays a best action, ties broken at random, or what the search chooses; or any legal one."""
     game = network.game
     legal = jax.vmap(game.legal_actions)(states)
     values = action_values(game, network, table, states, movers, legal, settings.gamma)
-    best = jnp.max(values, axis=1)
-    allowed = legal & (draws.explore[:, None] | (values == best[:, None]))
+    if search is None:
+        best = jnp.max(values, axis=1)
+        wanted = values == best[:, None]
+    else:
+        # The key is for noise and draws, of which this search has none.
+        found = search(jax.random.key(0), states, {"weights": table})
+        best = jnp.take_along_axis(found.qvalues, found.action[:, None], axis=1)[:, 0]
+        wanted = found.action[:, None] == jnp.arange(game.num_actions, dtype=jnp.int32)
+    allowed = legal & (draws.explore[:, None] | wanted)
     action = jnp.argmax(jnp.where(allowed, draws.noise, -1.0), axis=1).astype(jnp.int32)
     after = jax.vmap(game.step)(states, action)
     rewards = jax.vmap(game.rewards)(after)
@@ -130,7 +139,7 @@ def _move(
     played = values[index, action]
     over = jax.vmap(game.is_over)(after)
     value = jnp.where(over, 0.0, played - rewards[index, movers])
-    return Move(after, best, value, rewards.T, over, played == best)
+    return Move(after, best, value, rewards.T, over, wanted[index, action])
 
 
 def _lesson(settings: TDSettings, games: Games, movers: jax.Array, move: Move) -> tuple[jax.Array, ...]:
@@ -171,6 +180,7 @@ def ply(
     starts: Any,
     draws: Draws,
     alpha: jax.Array,
+    search: Search | None = None,
 ) -> tuple[jax.Array, Games, dict[str, jax.Array]]:
     """One ply, or one step of final adaptation, of every game.
 
@@ -182,6 +192,7 @@ def ply(
         starts: `[G]` positions where those that finish start anew.
         draws: random numbers.
         alpha: float32 `[]`, the step size.
+        search: chooses the moves; None plays the best successor.
 
     Returns:
         The table, the games, and sums over games: how many begin anew (`games`) and have `ended`, the
@@ -190,7 +201,7 @@ def ply(
     game = network.game
     movers = jax.vmap(game.current_player)(games.states)
     playing = games.final == 0
-    move = _move(network, settings, table, games.states, movers, draws)
+    move = _move(network, settings, table, games.states, movers, draws, search)
     student, target, learn = _lesson(settings, games, movers, move)
 
     rows, slopes = _pick(games.rows, student), _pick(games.slopes, student)
@@ -278,8 +289,9 @@ def play(
     epsilon: jax.Array,
     alpha: jax.Array,
     opening_share: jax.Array | float,
+    search: Search | None = None,
 ) -> tuple[jax.Array, Games, dict[str, jax.Array]]:
-    """`settings.plies_per_iteration` plies of every game; sums of their metrics."""
+    """`settings.plies_per_iteration` plies of every game; sums of their metrics. `search` as in `ply`."""
     game, count, plies = network.game, settings.games, settings.plies_per_iteration
     start_key, noise_key, explore_key = jax.random.split(key, 3)
     # Drawn before the loop. A game has starts of its own, one after the other; were they not enough, it would
@@ -295,7 +307,7 @@ def play(
         table, games, taken, sums = carry
         place = jax.lax.rem(taken * count + jnp.arange(count, dtype=jnp.int32), np.int32(supply))
         offered = jax.tree.map(lambda x: x[place], starts)
-        table, games, metrics = ply(network, settings, table, games, offered, draws, alpha)
+        table, games, metrics = ply(network, settings, table, games, offered, draws, alpha, search)
         sums = jax.tree.map(lambda a, b: a + b.astype(jnp.float32), sums, metrics)
         return (table, games, taken + (games.plies == 0), sums), None
 

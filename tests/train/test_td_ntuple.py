@@ -19,7 +19,7 @@ from train.ntuple_options import NTupleOptions
 from train.player_specs import make_player
 from train.players import choose_actions, network_player, random_player
 from train.run import run
-from train.td_config import TDConfig, TDSettings
+from train.td_config import TDConfig, TDSearchConfig, TDSettings
 from train.td_games import action_values, make_starts
 
 TUPLES = NTupleOptions(number=4, length=4, adjacency="8", tuple_seed=2)
@@ -378,12 +378,54 @@ def test_a_checkpoint_is_a_player_and_the_command_trains(tmp_path, capsys):
     capsys.readouterr()
 
 
+def test_the_search_begins_where_the_config_says():
+    """Two iterations without, which are those of a run without, and then others."""
+    plain = small_config(target="best", games=4, plies_per_iteration=20)
+    late = dataclasses.replace(plain.td, simulations=8, simulations_from=0.1)
+    tables = []
+    for td in (plain.td, late):
+        experiment = td_ntuple.setup(dataclasses.replace(plain, td=td))
+        state = experiment.init(0)
+        for _ in range(3):
+            state, _ = experiment.iterate(state)
+            tables.append(np.array(state.table))
+    for number, same in enumerate([True, True, False]):
+        assert np.array_equal(tables[number], tables[3 + number]) == same
+
+
 def test_no_copies_of_the_table():
     experiment = small_experiment()
     rows = experiment.tuples.num_rows
-    text = jax.jit(experiment._iteration, donate_argnums=0).lower(experiment.init(0)).compile().as_text()
+    text = experiment._iterate.lower(experiment.init(0)).compile().as_text()
     assert text is not None and f"f32[{rows},3]" in text
     assert not re.findall(rf"f32\[{rows},3\]\S* copy\(", text)
+
+
+def one_ply(experiment, text):
+    """One ply of 32 games from a position: where O stands then, `[32, 9]`, and what the position is worth."""
+    network, game = experiment.tuples, experiment.game
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (32, *x.shape)), game.from_string(text))
+    games = td_ply.new_games(network, experiment.config.td, jax.tree.map(jnp.copy, states))
+    makers = jnp.copy(games.makers)
+    state, _ = experiment.iterate(experiment.init(0)._replace(games=games))
+    stones = jax.vmap(lambda s: game.observe(s, jnp.int32(1))[..., 0])(state.games.states)
+    value = network.values(state.table, states, makers)[0]
+    return np.asarray(stones).reshape(32, 9), float(value)
+
+
+@pytest.mark.parametrize("simulations", [0, 100])
+def test_a_search_in_self_play_chooses_the_moves_and_teaches_what_it_found(simulations):
+    """The table is all zeros and knows nothing, and the search sees to the end."""
+    config = small_config(
+        games=32, plies_per_iteration=1, simulations=simulations, target="best", alpha=1.0, epsilon=0.0
+    )
+    experiment = td_ntuple.setup(dataclasses.replace(config, search=TDSearchConfig(solver=True)))
+    # O has to answer two opposite corners at an edge; at a corner he is lost three plies later.
+    stones, _ = one_ply(experiment, "X../.O./..X O")
+    assert stones[:, [2, 6]].any() == (simulations == 0)
+    # He went there: what he has made is lost, which no successor says.
+    _, value = one_ply(experiment, "X../.O./O.X X")
+    assert value == 0 if simulations == 0 else value < -0.7
 
 
 def test_what_cannot_be_learnt_is_refused(tmp_path):
