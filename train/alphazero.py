@@ -215,6 +215,11 @@ def setup(config: Config) -> AlphaZero:
         config.learner, total_steps=config.run.iterations * config.learner.steps_per_iteration
     )
     search = selfplay.make_search(game, evaluator(network, game), config.selfplay, config.search)
+    if config.mesh.population != 1:
+        raise ConfigError(
+            f"mesh.population = {config.mesh.population}: this run has no members; expected 1, or a sweep.",
+            "mesh.population",
+        )
     identity = checkpoint.Identity(game.name, game.version, network.name, network.options)
     mesh = sharding.make_mesh(config.mesh.data)
     sharding.check_divisible(config, mesh.devices.size)

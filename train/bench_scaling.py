@@ -172,7 +172,7 @@ def _middle(found: Sequence[Row]) -> int:
 
 HEAD = (
     f"{'varied':<12}{'games':>7}{'sims':>6}{'width':>7}{'devices':>9}{'plies/s':>10}{'k sims/s':>10}"
-    f"{'k samples/s':>13}{'MiB':>9}{'compile, s':>12}{'GFLOP/s':>9}{'of peak':>9}{'efficiency':>12}"
+    f"{'samples/s':>13}{'MiB':>9}{'compile, s':>12}{'GFLOP/s':>9}{'of peak':>9}{'efficiency':>12}"
 )
 
 
@@ -185,7 +185,7 @@ def table(found: Sequence[Row]) -> str:
         scaled = efficiencies.get((row.what, row.devices))
         lines.append(
             f"{row.what:<12}{row.games:>7}{row.simulations:>6}{row.width:>7}{row.devices:>9}{row.plies:>10,.0f}"
-            f"{row.simulated / 1e3:>10.1f}{row.learnt / 1e3:>13.1f}{row.mebibytes:>9.0f}"
+            f"{row.simulated / 1e3:>10.1f}{row.learnt:>13,.0f}{row.mebibytes:>9.0f}"
             f"{row.compile_seconds:>12.1f}{row.flops / 1e9:>9.1f}{share:>9}"
             f"{'' if scaled is None else f'{scaled:.0%}':>12}"
         )
@@ -203,7 +203,9 @@ def write(found: Sequence[Row], directory: Path) -> None:
     for axis, (what, name) in zip(
         axes, (("games", "games"), ("simulations", "simulations"), ("width", "width")), strict=True
     ):
-        chosen = [row for row in found if row.what == what]
+        middle = [row for row in found if row.what == "games" and row.games == _middle(found)]
+        chosen = [row for row in found if row.what == what] + (middle if what != "games" else [])
+        chosen.sort(key=lambda row: getattr(row, name))
         axis.plot([getattr(row, name) for row in chosen], [row.simulated / 1e3 for row in chosen], "o-")
         axis.set_xlabel(what)
         axis.set_ylabel("thousand simulations/s")
@@ -220,7 +222,6 @@ def main(*, repeats: int = 5, out: str = "runs/scaling") -> None:
     """Prints the table row by row, and writes it with a plot."""
     del repeats  # the probe has its own
     found = []
-    print(HEAD, flush=True)
     for row in rows():
         found.append(row)
         print(f"  {row.what}: {row.games} games, {row.simulated / 1e3:.1f} k simulations/s", flush=True)

@@ -31,7 +31,7 @@ __all__ = [
     "load",
 ]
 
-MAY_CHANGE_ON_RESUME = ("run.iterations", "run.minutes", "mesh.data")
+MAY_CHANGE_ON_RESUME = ("run.iterations", "run.minutes", "run.time_table", "mesh.data", "mesh.population")
 """Keys that may differ between a run and its resumption: how long and on what, not what is learnt."""
 
 
@@ -66,6 +66,11 @@ class RunConfig:
     )
     tensorboard: bool = setting(
         "Write TensorBoard event files beside metrics.jsonl, if tensorboardX is installed.", default=True
+    )
+    time_table: bool = setting(
+        "Say at the end where the time went, by parts of an iteration where compiling these takes at most "
+        "ten seconds and a tenth of the run.",
+        default=True,
     )
 
 
@@ -226,6 +231,11 @@ class LearnerConfig:
     augment: bool = setting(
         "Learn from each position under a random symmetry of the board, where the game has any.", default=True
     )
+    rematerialise: bool = setting(
+        "Work out parts of the network again for the gradient instead of keeping them: a fraction of a deep "
+        "network's memory for about a third more time in the gradient steps.",
+        default=False,
+    )
 
 
 @settings
@@ -246,6 +256,12 @@ class MeshConfig:
         "depend on it, and what is learnt only by the order in which gradients are summed.",
         default=1,
         minimum=0,
+    )
+    population: int = setting(
+        "Devices, or groups of mesh.data devices, among which the members of a sweep's population are "
+        "divided; 1 for a run alone.",
+        default=1,
+        minimum=1,
     )
 
 

@@ -12,6 +12,7 @@ from games_jax.game import Game, symmetries_of
 from train import sharding
 from train.config import LearnerConfig
 from train.networks import Network, Variables, show
+from train.rematerialise import rematerialised
 from train.replay import Batch, Replay, sample
 from train.targets import mix
 
@@ -44,6 +45,9 @@ class LossSettings(Protocol):
     @property
     def augment(self) -> bool: ...  # noqa: D102
 
+    @property
+    def rematerialise(self) -> bool: ...  # noqa: D102
+
 
 class LossOptions(NamedTuple):
     """`LossSettings` of trainers whose config has no `[learner]`."""
@@ -51,6 +55,7 @@ class LossOptions(NamedTuple):
     value_loss_weight: float
     value_target_mix: float
     augment: bool
+    rematerialise: bool = False
 
 
 def new_learner(network: Network, optimizer: optax.GradientTransformation, key: jax.Array) -> Learner:
@@ -100,7 +105,7 @@ def loss(
     Args:
         game: shows the positions.
         network: judges them.
-        settings: the mix of value targets, their weight, augmentation.
+        settings: the mix of value targets, their weight, augmentation, and whether memory is short.
         variables: the network's.
         batch: N positions, or one device's share of them.
         key: consumed by the choice of symmetries; the same on every device.
@@ -124,7 +129,8 @@ def loss(
             observation = jax.vmap(network.observe)(turned)
         legal, weights = jax.vmap(symmetries.policy)(legal, k), jax.vmap(symmetries.policy)(weights, k)
     target = mix(batch.returns, batch.root_values, settings.value_target_mix)
-    out = network.apply(variables, observation)
+    apply = rematerialised(network.apply) if settings.rematerialise else network.apply
+    out = apply(variables, observation)
     log_policy = jax.nn.log_softmax(jnp.where(legal, out.policy_logits, -1e9), axis=-1)
     policy = -jnp.sum(weights * jnp.where(legal, log_policy, 0.0), axis=-1)
     entropy = -jnp.sum(weights * jnp.log(jnp.maximum(weights, 1e-30)), axis=-1)

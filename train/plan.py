@@ -16,7 +16,7 @@ from jaxsearch import footprint
 from train.alphazero import AlphaZero
 from train.config import ConfigError
 
-__all__ = ["Plan", "check", "plan", "text"]
+__all__ = ["Plan", "check", "plan", "refuse_too_much", "text"]
 
 PROBE_ITERATIONS = 3
 
@@ -67,22 +67,7 @@ def check(experiment: AlphaZero) -> tuple[dict[str, list[str]], dict[str, int]]:
     )
     simulations = experiment.config.selfplay.simulations
     taken["trees"] = jaxsearch.memory(experiment.game, here, simulations=simulations).total
-    limit = available()
-    if limit is not None and sum(taken.values()) > limit:
-        largest = max(taken, key=lambda name: taken[name])
-        key = {
-            "games": "selfplay.games",
-            "replay": "replay.capacity",
-            "parameters": "network",
-            "optimizer": "network",
-            "trees": "selfplay.games or selfplay.simulations",
-        }[largest]
-        raise ConfigError(
-            f"The run needs {_mib(sum(taken.values()))} on each device, which has {_mib(limit)}; the largest "
-            f"part is {largest} with {_mib(taken[largest])}: a smaller {key} helps, or more devices "
-            "(mesh.data).",
-            key.split(" ")[0],
-        )
+    refuse_too_much(taken, experiment)
     return shapes, taken
 
 
@@ -90,7 +75,8 @@ def plan(experiment: AlphaZero) -> Plan:
     """Compiles and probes.
 
     Raises:
-        ConfigError: as `check`, which is done first.
+        ConfigError: as `check`, which is done first, and again once the compiler has said what an iteration
+            takes for itself.
     """
     shapes, taken = check(experiment)
     state = experiment.init(experiment.config.run.seed)
@@ -100,6 +86,7 @@ def plan(experiment: AlphaZero) -> Plan:
     analysis = program.memory_analysis()
     # The trees are among what the program needs for itself.
     taken["temporary"] = max(int(getattr(analysis, "temp_size_in_bytes", 0)) - taken["trees"], 0)
+    refuse_too_much(taken, experiment)
     times, metrics = [], {}
     for _ in range(1 + PROBE_ITERATIONS):
         start = time.perf_counter()
@@ -110,6 +97,28 @@ def plan(experiment: AlphaZero) -> Plan:
     rates = {name: float(counts[name]) / seconds for name in ("plies", "simulations", "samples")}
     devices = experiment.mesh.devices.size
     return Plan(shapes, taken, available(), devices, compile_seconds, seconds, rates)
+
+
+def refuse_too_much(taken: dict[str, int], experiment: AlphaZero) -> None:
+    """Raises ConfigError where the parts do not fit; it names the largest and what makes it smaller."""
+    limit = available()
+    if limit is None or sum(taken.values()) <= limit:
+        return
+    largest = max(taken, key=lambda name: taken[name])
+    again = "" if experiment.config.learner.rematerialise else "learner.rematerialise = true or "
+    key, helps = {
+        "games": ("selfplay.games", "a smaller selfplay.games"),
+        "replay": ("replay.capacity", "a smaller replay.capacity"),
+        "parameters": ("network", "a smaller network"),
+        "optimizer": ("network", "a smaller network"),
+        "trees": ("selfplay.games", "a smaller selfplay.games or selfplay.simulations"),
+        "temporary": ("learner.rematerialise", f"{again}a smaller learner.batch_size or selfplay.games"),
+    }[largest]
+    raise ConfigError(
+        f"The run needs {_mib(sum(taken.values()))} on each device, which has {_mib(limit)}; the largest "
+        f"part is {largest} with {_mib(taken[largest])}: {helps} helps, or more devices (mesh.data).",
+        key,
+    )
 
 
 def text(found: Plan, iterations: int) -> str:

@@ -46,7 +46,7 @@ def write(experiment: AlphaZero, directory: Path) -> str:
     return "\n".join(lines)
 
 
-def parts(experiment: AlphaZero, state: Any) -> dict[str, float]:
+def parts(experiment: AlphaZero, state: Any, *, repeats: int = REPEATS) -> dict[str, float]:
     """Seconds of the parts of an iteration, each a program of its own, the least of some runs."""
     key = jax.random.key(0)
     trajectory = jax.jit(experiment.play)(state, key)[1]
@@ -60,7 +60,7 @@ def parts(experiment: AlphaZero, state: Any) -> dict[str, float]:
         program = jax.jit(function)
         jax.block_until_ready(program(*arguments))
         times = []
-        for _ in range(REPEATS):
+        for _ in range(repeats):
             start = time.perf_counter()
             jax.block_until_ready(program(*arguments))
             times.append(time.perf_counter() - start)

@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 
 import jax
 
-from train import checkpoint, hosts, report
+from train import checkpoint, hosts, report, time_table
 from train.config import MAY_CHANGE_ON_RESUME, CheckpointConfig, EvaluationConfig, RunConfig
 from train.interrupt import StopRequest, stop_request
 from train.metrics import JsonlSink, MetricsSink, Record, plain, read_jsonl, tensorboard_sink, truncate_jsonl
@@ -166,7 +166,8 @@ def run(
         stack.callback(loop.close)
         result = loop.go()
     # The display is closed by now, so that what follows stays below it.
-    for message in how_it_ended(result, report.HTML, command):
+    told = time_table.lines(config.run, result, experiment)
+    for message in [*how_it_ended(result, report.HTML, command), *told]:
         display.message(message)
     return result
 

@@ -6,6 +6,7 @@ Dimensions: G games, T plies, A actions, P players.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -55,19 +56,37 @@ class Trajectory(NamedTuple):
 
 
 def make_search(
-    game: Game, evaluator: Evaluator, selfplay: SelfplayConfig, constants: SearchConfig
+    game: Game,
+    evaluator: Evaluator,
+    selfplay: SelfplayConfig,
+    constants: SearchConfig,
+    *,
+    own: Mapping[str, jax.Array] | None = None,
 ) -> Search:
-    """The search of self-play, with exploration noise."""
+    """The search of self-play, with exploration noise.
+
+    Args:
+        game: what is searched.
+        evaluator: gives priors and values.
+        selfplay, constants: the settings, numbers or, where games differ in them, arrays `[G]`.
+        own: whole numbers in which games differ, int32 `[G]`: `simulations` and `considered_actions` of each
+            game, of which `selfplay` and `constants` say the most.
+    """
+    own = own or {}
+    budgets = {"budgets": own["simulations"]} if "simulations" in own else {}
     if selfplay.search == "gumbel":
-        return jaxsearch.gumbel(
+        scale = jnp.asarray(constants.gumbel_scale)
+        search = jaxsearch.gumbel(
             game,
             evaluator,
             simulations=selfplay.simulations,
             max_considered=constants.considered_actions,
-            gumbel_scale=constants.gumbel_scale,
+            gumbel_scale=scale[:, None] if scale.ndim else constants.gumbel_scale,
         )
+        considered = {"considered": own["considered_actions"]} if "considered_actions" in own else {}
+        return functools.partial(search, **budgets, **considered)
     make = jaxsearch.regularised if selfplay.search == "regularised" else jaxsearch.puct
-    return make(
+    search = make(
         game,
         evaluator,
         simulations=selfplay.simulations,
@@ -78,6 +97,7 @@ def make_search(
         dirichlet_alpha=selfplay.dirichlet_alpha,
         dirichlet_fraction=selfplay.dirichlet_fraction,
     )
+    return functools.partial(search, **budgets)
 
 
 def new_games(

@@ -5,6 +5,8 @@ Games, their positions in the buffer and the batches learnt from are spread alon
 plays its own games, so that no device waits for another's deepest tree, draws its share of each batch from
 its own games' columns, and the parts of a gradient are added up, which is all that devices tell each other.
 
+Members of a population are divided along a second axis, "population": they tell each other nothing.
+
 Every game has random numbers of its own (`jaxsearch.keys`), so that a run's games do not depend on how many
 devices there are; gradients are the same up to the order of the sum.
 """
@@ -21,10 +23,23 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from train.config import Config, ConfigError
 
-__all__ = ["DATA", "WHOLE", "Slice", "check_divisible", "make_mesh", "place", "spread_over"]
+__all__ = [
+    "DATA",
+    "POPULATION",
+    "WHOLE",
+    "Slice",
+    "check_divisible",
+    "check_members",
+    "make_mesh",
+    "place",
+    "spread_over",
+]
 
 DATA = "data"
 """The axis of the mesh along which games are spread."""
+
+POPULATION = "population"
+"""The axis along which members of a population are."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,27 +81,31 @@ WHOLE = Slice()
 """Nothing is spread."""
 
 
-def make_mesh(devices: int) -> Mesh:
-    """A mesh of the first `devices` devices, all of them for 0.
+def make_mesh(devices: int, population: int = 1) -> Mesh:
+    """A mesh of the first devices: `population` groups of `devices` each, or of all there are for 0.
 
     Raises:
         ConfigError: there are not so many.
     """
     found = jax.devices()
-    count = devices or len(found)
+    count = population * (devices or max(len(found) // population, 1))
+    told = f"mesh.data = {devices} devices" if devices or population == 1 else "mesh.data = 0"
+    if population > 1:
+        told += f" times mesh.population = {population}"
     if count > len(found):
         raise ConfigError(
-            f"mesh.data = {devices} devices; JAX finds {len(found)} ({found[0].platform}). On a CPU, "
-            f"--cpu-devices {devices} makes so many of it.",
+            f"{told}; JAX finds {len(found)} ({found[0].platform}). On a CPU, "
+            f"--cpu-devices {count} makes so many of it.",
             "mesh.data",
         )
     if jax.process_count() > 1 and count != len(found):
         raise ConfigError(
-            f"mesh.data = {devices} devices, and the {jax.process_count()} processes have {len(found)}; "
+            f"{told}, and the {jax.process_count()} processes have {len(found)}; "
             "expected 0, for all of them.",
             "mesh.data",
         )
-    return Mesh(np.array(found[:count]), (DATA,))
+    grid = np.array(found[:count]).reshape(population, -1)
+    return Mesh(grid[0], (DATA,)) if population == 1 else Mesh(grid, (POPULATION, DATA))
 
 
 def check_divisible(config: Config, devices: int) -> None:
@@ -105,6 +124,20 @@ def check_divisible(config: Config, devices: int) -> None:
                 f"multiple of {devices}.",
                 key,
             )
+
+
+def check_members(members: int, devices: int) -> None:
+    """Every device must get as many members of a population as the others.
+
+    Raises:
+        ConfigError: it would not.
+    """
+    if members % devices:
+        raise ConfigError(
+            f"{members} members cannot be divided evenly among mesh.population = {devices} devices; expected "
+            f"a multiple of {devices} members, or another mesh.population.",
+            "mesh.population",
+        )
 
 
 def spread_over(specs: Any, tree: Any) -> Any:

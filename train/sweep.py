@@ -21,9 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from train import packable
 from train.config import Config, ConfigError
 from train.run_directory import RunError, write_text
-from train.schema import from_dict, to_dict
+from train.schema import fields_of, from_dict, to_dict
 from train.schema_toml import parse_value
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Plan",
     "job_state",
     "launch_local",
+    "launch_ray",
     "launch_slurm",
     "make_plan",
     "read_plan",
@@ -75,17 +77,17 @@ class Plan:
     jobs: Sequence[Job]
 
 
-def make_plan(config: Config, grid: Sequence[str], seeds: int, packable: Sequence[str]) -> Plan:
+def make_plan(config: Config, grid: Sequence[str], seeds: int) -> Plan:
     """The jobs of a grid.
 
     Args:
         config: what all members have in common.
         grid: texts `"KEY=VALUE,VALUE,..."`.
         seeds: members of each choice of settings; they count up from the config's seed.
-        packable: keys in which members of one population may differ.
 
     Raises:
-        ConfigError: a key or a value that does not exist, twice the same key, or no value.
+        ConfigError: a key or a value that does not exist, twice the same key, no value, a key that the search
+            does not read, or members that cannot be divided among `mesh.population` devices.
     """
     values: dict[str, list[Any]] = {}
     for text in grid:
@@ -100,21 +102,60 @@ def make_plan(config: Config, grid: Sequence[str], seeds: int, packable: Sequenc
             raise ConfigError(f"--grid {text!r}: members meet in one game; sweep each game by itself.", key)
         values[key] = [parse_value(value) for value in listed.split(",")]
         for value in values[key]:  # mistakes show at once, and not in the last job
-            changed(to_dict(config), {key: value})
+            check_setting(config, key, value)
     grouped: dict[tuple, dict[str, dict[str, Any]]] = {}
     all_seeds = [config.run.seed + number for number in range(seeds)]
     for choice in itertools.product(*values.values()):
         settings = dict(zip(values, choice))
-        shared = tuple((key, value) for key, value in settings.items() if key not in packable)
-        own = {key: value for key, value in settings.items() if key in packable}
+        ours = changed(to_dict(config), settings)
+        packable.check(ours, settings)
+        together = packable.packable(ours.selfplay.search)
+        shared = tuple((key, value) for key, value in settings.items() if key not in together)
+        own = {key: value for key, value in settings.items() if key in together}
         for seed in all_seeds:
             grouped.setdefault(shared, {})[_name(settings, seed)] = {**own, SEED: seed}
     jobs = [Job(number, dict(shared), members) for number, (shared, members) in enumerate(grouped.items())]
+    for job in jobs:
+        devices = changed(to_dict(config), job.settings).mesh.population
+        if len(job.members) % devices:
+            raise ConfigError(
+                f"mesh.population = {devices} devices cannot share the {len(job.members)} members of a job "
+                "evenly; expected a divisor of these.",
+                "mesh.population",
+            )
     return Plan(to_dict(config), values, all_seeds, jobs)
 
 
-def changed(config: Mapping[str, Any], settings: Mapping[str, Any]) -> Config:
-    """The config with other values of some dotted keys.
+def check_setting(config: Any, key: str, value: Any) -> None:
+    """Raises ConfigError where a config has no such key or value, and says where else the name is."""
+    try:
+        changed(to_dict(config), {key: value}, type(config))
+    except ConfigError as error:
+        name = key.rpartition(".")[2]
+        there = [
+            f"{section.name}.{name}"
+            for section in fields_of(type(config))
+            if section.is_section and any(field.name == name for field in fields_of(section.kind))
+        ]
+        if not there or key in there:
+            raise
+        raise ConfigError(f"{key} is not a known key; expected {' or '.join(there)}.", key) from error
+
+
+def value_at(config: Any, key: str) -> Any:
+    """The setting with a dotted key; None where a free-form section says nothing."""
+    for name in key.split("."):
+        rest = next((field.name for field in fields_of(type(config)) if field.is_extras), None)
+        config = (
+            getattr(config, name)
+            if hasattr(config, name) or rest is None
+            else getattr(config, rest).get(name)
+        )
+    return config
+
+
+def changed(config: Mapping[str, Any], settings: Mapping[str, Any], kind: type = Config) -> Any:
+    """The config, of the class `kind`, with other values of some dotted keys.
 
     Raises:
         ConfigError: as where a file has such a key or value.
@@ -125,7 +166,7 @@ def changed(config: Mapping[str, Any], settings: Mapping[str, Any]) -> Config:
         if not isinstance(tree.setdefault(section, {}), dict) or not name:
             raise ConfigError(f"{key}: expected section.key, as in learner.learning_rate.", key)
         tree[section][name] = value
-    return from_dict(Config, tree)
+    return from_dict(kind, tree)
 
 
 def write_plan(directory: Path, plan: Plan) -> None:
@@ -263,6 +304,62 @@ def launch_slurm(directory: Path, *, say: Callable[[str], None], **parameters: A
         if job_state(directory, job.number) != "done":
             submitted = executor.submit(run_job, directory, job.number)
             say(f"job {job.number}: SLURM {submitted.job_id}")
+
+
+def launch_ray(directory: Path, *, retries: int, say: Callable[[str], None], **options: Any) -> list[int]:
+    """Runs the jobs that are not done as tasks of Ray: of the cluster of `RAY_ADDRESS`, or of this machine.
+
+    Args:
+        directory: the sweep's, on a disk that the nodes share.
+        retries: how often a job that crashes, or whose node is lost, is started again, from its last
+            checkpoint.
+        say: told what happens.
+        options: what each task needs, of `ray.remote`, such as `num_gpus`.
+
+    Returns:
+        The numbers of the jobs that were given up.
+
+    Raises:
+        RunError: Ray is not installed.
+    """
+    try:
+        import ray  # pyright: ignore[reportMissingImports]  # an extra
+        from ray.exceptions import RayError
+    except ImportError:
+        raise RunError("--launcher ray needs Ray: pip install jaxsearch[ray]") from None
+    here, started = directory.absolute(), not ray.is_initialized()
+    if started:
+        ray.init(log_to_driver=False, configure_logging=False)
+    try:
+        task = ray.remote(max_retries=retries, retry_exceptions=True, **options)(_ray_task)
+        waiting = {
+            task.options(name=f"job {job.number}").remote(str(here), job.number): job.number
+            for job in read_plan(here).jobs
+            if job_state(here, job.number) != "done"
+        }
+        say(f"{len(waiting)} jobs handed to Ray")
+        given_up = []
+        while waiting:
+            (ended,), _ = ray.wait(list(waiting), num_returns=1)
+            number = waiting.pop(ended)
+            try:
+                ray.get(ended)
+                say(f"job {number}: done")
+            except RayError as error:
+                reason = str(error).strip().splitlines()[-1]
+                say(f"job {number}: given up ({reason}; see {job_directory(directory, number) / LOG})")
+                given_up.append(number)
+        return given_up
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _ray_task(directory: str, number: int) -> None:
+    """A job in a process of its own, as on this machine: what it prints goes to its log."""
+    status = _start_process(Path(directory), number).wait()
+    if status:
+        raise RuntimeError(f"it ended with status {status}")
 
 
 def _start_process(directory: Path, number: int) -> subprocess.Popen:

@@ -249,12 +249,12 @@ def _csv(results: Sequence[Result]) -> str:
 
 
 def _plot(results: Sequence[Result]) -> bytes:
-    """Ratings by choice of settings, and the mean loss of each with the range of its seeds."""
+    """Ratings by choice of settings, and the mean loss of each with the range of its seeds, in its colour."""
     choices = dict(sorted(_by_choice(results).items(), key=lambda item: _elos(item[1]).mean()))
     figure, (left, right) = pyplot.subplots(
-        1, 2, figsize=(12, 1.5 + 0.4 * max(6, len(choices))), layout="constrained"
+        1, 2, figsize=(12, 1.5 + 0.4 * max(6, len(choices))), layout="constrained", width_ratios=(3, 2)
     )
-    for row, (label, members) in enumerate(choices.items()):
+    for row, members in enumerate(choices.values()):
         color = f"C{row % 10}"
         elos = _elos(members)
         errors = [[m.elo - m.low for m in members], [m.high - m.elo for m in members]]
@@ -262,14 +262,20 @@ def _plot(results: Sequence[Result]) -> bytes:
         left.plot(elos.mean(), row, "D", color=color, ms=8)
         curves = np.stack([m.losses for m in members])
         iterations = np.arange(1, curves.shape[1] + 1)
-        right.plot(iterations, curves.mean(0), color=color, label=label)
+        right.plot(iterations, curves.mean(0), color=color)
         right.fill_between(iterations, curves.min(0), curves.max(0), color=color, alpha=0.15, lw=0)
-    left.set_yticks(range(len(choices)), list(choices))
-    left.set_xlabel("Elo against the mean of all (diamond: mean of seeds)")
+    # Keys without their sections, for room; there is no other legend.
+    names = [
+        ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in members[0].settings.items()) or "all"
+        for members in choices.values()
+    ]
+    left.set_yticks(range(len(choices)), names)
+    for row, text in enumerate(left.get_yticklabels()):
+        text.set_color(f"C{row % 10}")
+    left.set_xlabel("Elo (diamond: mean of seeds)")
     left.grid(axis="x", alpha=0.3)
     right.set_xlabel("iteration")
     right.set_ylabel("policy loss (range of seeds)")
-    right.legend(fontsize="small")
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=120)
     pyplot.close(figure)

@@ -37,6 +37,20 @@ def test_a_run_that_does_not_fit_is_refused_with_the_knob(experiment, monkeypatc
         plan.check(experiment)
 
 
+def test_what_an_iteration_takes_for_itself_has_knobs_too(experiment, monkeypatch):
+    monkeypatch.setattr(plan, "available", lambda: 2**30)
+    _, taken = plan.check(experiment)
+    with pytest.raises(
+        ConfigError, match=r"is temporary with .*: learner\.rematerialise = true or a smaller "
+    ):
+        plan.refuse_too_much({**taken, "temporary": 2**31}, experiment)
+    other = alphazero.setup(
+        from_dict(Config, {**CONFIG, "learner": {**CONFIG["learner"], "rematerialise": True}})
+    )
+    with pytest.raises(ConfigError, match=r"MiB: a smaller learner\.batch_size"):
+        plan.refuse_too_much({**taken, "temporary": 2**31}, other)
+
+
 @pytest.mark.slow  # compiles an iteration and its parts
 def test_the_probe_and_the_parts(experiment):
     found = plan.plan(experiment)

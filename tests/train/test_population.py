@@ -1,4 +1,7 @@
 import itertools
+import json
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -28,7 +31,15 @@ MEMBERS = [
             "selfplay.temperature": 0.5,
         },
     ),
-    Member("fast", {"run.seed": 3, "learner.learning_rate": 1e-2, "learner.value_target_mix": 0.5}),
+    Member(
+        "fast",
+        {
+            "run.seed": 3,
+            "learner.learning_rate": 1e-2,
+            "learner.value_target_mix": 0.5,
+            "selfplay.simulations": 3,
+        },
+    ),
 ]
 
 
@@ -50,12 +61,15 @@ def grown():
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(0, marks=pytest.mark.slow), 1, pytest.param(2, marks=pytest.mark.slow)]
+    "number", [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.slow), 2]
 )
 def test_each_member_is_what_it_would_be_alone(grown, number):
+    check_alone(grown, MEMBERS[number], number, config_of(MEMBERS[number].settings))
+
+
+def check_alone(grown, member, number, config):
+    """Three iterations of a member against a run of its own."""
     _, state, metrics = grown
-    member = MEMBERS[number]
-    config = config_of(member.settings)
     alone = alphazero.setup(config)
     expected = alone.init(config.run.seed)
     for _ in range(3):
@@ -72,6 +86,91 @@ def test_each_member_is_what_it_would_be_alone(grown, number):
     assert told == pytest.approx(float(expected_metrics["policy_loss"]), rel=1e-4)
 
 
+GUMBEL = {"selfplay.search": "gumbel"}
+GUMBEL_MEMBERS = [
+    Member("many", {"run.seed": 3, "selfplay.simulations": 9, "search.considered_actions": 8}),
+    Member(
+        "few",
+        {
+            "run.seed": 4,
+            "selfplay.simulations": 5,
+            "search.considered_actions": 3,
+            "search.gumbel_scale": 0.5,
+        },
+    ),
+]
+
+
+@pytest.mark.slow  # compiles a population and two runs
+def test_gumbel_members_are_what_they_would_be_alone():
+    experiment = population(config_of(GUMBEL), GUMBEL_MEMBERS)
+    state = experiment.init(0)
+    for _ in range(3):
+        state, metrics = experiment.iterate(state)
+    for number, member in enumerate(GUMBEL_MEMBERS):
+        check_alone((experiment, state, metrics), member, number, config_of({**GUMBEL, **member.settings}))
+
+
+COMPARE = """
+import json, sys
+import jax
+jax.config.update("jax_num_cpu_devices", 8)
+import numpy as np
+from train import checkpoint
+from train.config import Config
+from train.population import Member, population
+from train.schema import from_dict
+
+config, members, folder = json.loads(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
+
+def made(devices, data):
+    tree = {**config, "mesh": {"population": devices, "data": data}}
+    return population(from_dict(Config, tree), [Member(str(n), own) for n, own in enumerate(members)])
+
+def on_host(state):
+    return jax.device_get(state._replace(seeds=jax.random.key_data(state.seeds)))
+
+def furthest(a, b):
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return max(float(np.max(np.abs(np.asarray(x, np.float64) - np.asarray(y, np.float64)))) for x, y in pairs)
+
+runs, found = {}, {}
+for mesh in ((1, 1), (4, 2)):
+    experiment = made(*mesh)
+    state = experiment.init(3)
+    for _ in range(2):
+        state, metrics = experiment.iterate(state)
+    runs[mesh] = on_host(state), jax.device_get(metrics)
+(one, told), (many, told_of_many) = runs[1, 1], runs[4, 2]
+found["games"] = furthest(one.games, many.games)
+found["learner"] = furthest(one.learner, many.learner)
+found["metrics"] = furthest(told, told_of_many)
+found["part of games"] = list(state.games.plies.sharding.shard_shape(state.games.plies.shape))
+kernel = jax.tree.leaves(state.learner.variables)[0]
+found["part of network"] = kernel.sharding.shard_shape(kernel.shape)[0]
+
+checkpoint.save(folder, state, experiment.parameters(state), identity=experiment.identity, config={},
+                iteration=2, seconds=0.0)
+alone = made(1, 1)
+restored = checkpoint.restore(checkpoint.latest(folder), alone.abstract(3), identity=alone.identity)
+found["restored"] = furthest(many, on_host(restored))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow  # compiles for one device and for eight
+def test_members_divided_among_devices(tmp_path):
+    members = [dict(member.settings) for member in [*MEMBERS, Member("other", {"run.seed": 9})]]
+    command = [sys.executable, "-c", COMPARE, json.dumps(CONFIG), json.dumps(members), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["games"] == 0  # to the last bit
+    assert found["learner"] < 1e-5 and found["metrics"] < 1e-5  # gradients are summed in another order
+    assert found["part of games"] == [1, 8] and found["part of network"] == 1
+    assert found["restored"] == 0
+
+
 def test_members_differ(grown):
     _, state, _ = grown
     for a, b in itertools.combinations(range(len(MEMBERS)), 2):
@@ -82,6 +181,7 @@ def test_members_differ(grown):
 def test_counts_are_of_all_members(grown):
     _, _, metrics = grown
     assert int(metrics["plies"]) == len(MEMBERS) * 16 * 4
+    assert int(metrics["simulations"]) == (6 + 6 + 3) * 16 * 4
 
 
 @pytest.mark.parametrize(
@@ -91,8 +191,22 @@ def test_counts_are_of_all_members(grown):
         ([Member("a", {}), Member("a", {})], "different names"),
         ([], "different names"),
         ([Member("a", {"selfplay.dirichlet_fraction": 2.0})], "dirichlet_fraction"),
+        ([Member("a", {"selfplay.simulations": 2.5})], "selfplay.simulations = 2.5"),
+        ([Member("a", {"search.gumbel_scale": 0.5})], 'does nothing where selfplay.search = "puct"'),
     ],
 )
 def test_members_that_cannot_be(members, message):
     with pytest.raises(ConfigError, match=message):
         population(config_of(), members)
+
+
+def test_constants_that_gumbel_does_not_read():
+    with pytest.raises(ConfigError, match=r"search\.c_puct does nothing .* search\.gumbel_scale"):
+        population(config_of(GUMBEL), [Member("a", {"search.c_puct": 1.0})])
+
+
+def test_devices_that_cannot_be_shared():
+    with pytest.raises(ConfigError, match=r"mesh\.population = 4; JAX finds"):
+        population(config_of({"mesh.population": 4, "mesh.data": 8}), MEMBERS)
+    with pytest.raises(ConfigError, match="this run has no members"):
+        alphazero.setup(config_of({"mesh.population": 2}))

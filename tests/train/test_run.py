@@ -127,7 +127,9 @@ def test_directories_that_are_refused(experiment, tmp_path):
     message = refusal(iterations=10, resume=True, seed=4, every=7)
     assert "run.seed (was 0, now 4)" in message and "checkpoint.every (was 5, now 7)" in message
     assert "run.iterations (" not in message
-    assert "only run.iterations, run.minutes, mesh.data may change" in message
+    assert (
+        "only run.iterations, run.minutes, run.time_table, mesh.data, mesh.population may change" in message
+    )
     with locked(directory):
         assert "in use: another process trains in it" in refusal(iterations=10, resume=True)
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
