@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games_jax.game import Game, State, is_simultaneous
-from games_jax.opponents import Memory, Model, row_of
+from games_jax.opponents import JointModel, Memory, Model, row_of
 from games_jax.wrapper import Wrapper
 
 __all__ = ["SinglePlayerView", "TwoPlayerView", "single_player_view", "two_player_view"]
@@ -34,7 +34,8 @@ class SingleState(NamedTuple):
     Attributes:
         inner: the game's state.
         player: int32 `[]`, whose view it is.
-        memories: of the models of the others, from the next player on; leaves `[P - 1, ...]`, or a tuple.
+        memories: of the models of the others, from the next player on; leaves `[P - 1, ...]`, or a tuple, or
+            the one memory of a joint model.
         answers: int32 `[P - 1]`, the others' next actions, in the same order.
     """
 
@@ -63,11 +64,11 @@ class SinglePlayerView(Wrapper):
     """A game for one player; see `single_player_view`.
 
     A step takes the own action, plays the answers that the state holds, and asks the models for their next
-    ones: once for each state, however many actions are tried from it. Where networks answer, so that they and
-    the judgement of the state can be one batch, call `advance`, then `settle` with their actions.
+    ones: once for each state, however many actions are tried from it. A joint model answers for all at once,
+    as `opponents.NetworkModel` does, which judges the state for the search in the same batch.
     """
 
-    models: Model | tuple[Model, ...] = dataclasses.field(kw_only=True)
+    models: Model | JointModel | tuple[Model, ...] = dataclasses.field(kw_only=True)
     allowed: OfPlayers | None = dataclasses.field(default=None, kw_only=True)
     outcome: OfPlayers | None = dataclasses.field(default=None, kw_only=True)
     is_out: OfPlayers | None = dataclasses.field(default=None, kw_only=True)
@@ -89,7 +90,9 @@ class SinglePlayerView(Wrapper):
     def begin(self, inner: State, player: jax.Array | int, key: jax.Array) -> SingleState:
         """The view of a state of the game by `player` (int32 `[]`), with new models; the key is theirs."""
         keys = jax.random.split(key, self.game.num_players - 1)
-        if isinstance(self.models, tuple):
+        if isinstance(self.models, JointModel):
+            memories = self.models.start(keys[0])
+        elif isinstance(self.models, tuple):
             memories = tuple(model.start(key) for model, key in zip(self.models, keys, strict=True))
         else:
             memories = jax.vmap(self.models.start)(keys)
@@ -156,7 +159,9 @@ class SinglePlayerView(Wrapper):
 
     def _ask(self, state: SingleState) -> SingleState:
         seats = self.others(state.player)
-        if isinstance(self.models, tuple):
+        if isinstance(self.models, JointModel):
+            answers, memories = self.models.act_all(state.inner, seats, state.memories)
+        elif isinstance(self.models, tuple):
             pairs = [
                 model.act(state.inner, seats[k], memory)
                 for k, (model, memory) in enumerate(zip(self.models, state.memories, strict=True))
@@ -249,7 +254,7 @@ class TwoPlayerView(Wrapper):
 
 def single_player_view(
     game: Game,
-    models: Model | tuple[Model, ...],
+    models: Model | JointModel | tuple[Model, ...],
     *,
     allowed: OfPlayers | None = None,
     outcome: OfPlayers | None = None,
@@ -259,7 +264,7 @@ def single_player_view(
 
     Args:
         game: the game.
-        models: of the others: one for all of them, or a tuple, from the next player on.
+        models: of the others: one for all of them, a joint one, or a tuple, from the next player on.
         allowed: bool `[P, A]` of a state, the actions to search; the legal ones by default.
         outcome: float32 `[P]` of a state, what its end is worth to each. By default the game's `outcome` if
             it has one; else the rewards of each step count.
@@ -295,7 +300,7 @@ def single_player_view(
 
 def two_player_view(
     game: Game,
-    models: Model | tuple[Model, ...],
+    models: Model | JointModel | tuple[Model, ...],
     pick: Callable[[State, jax.Array], jax.Array] | None = None,
     **options: Any,
 ) -> TwoPlayerView:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ import numpy as np
 from games_jax import dice
 from games_jax.game import Game, State
 
-__all__ = ["FixedModel", "GreedyModel", "Model", "RandomModel"]
+__all__ = ["FixedModel", "GreedyModel", "JointModel", "Judged", "Model", "NetworkModel", "RandomModel"]
 
 Memory = Any
 
@@ -32,6 +32,19 @@ class Model(Protocol):
 
     def act(self, state: State, player: jax.Array, memory: Memory) -> tuple[jax.Array, Memory]:
         """The player's action, int32 `[]`, and its memory after it; `player` is int32 `[]`."""
+        ...
+
+
+@runtime_checkable
+class JointModel(Protocol):
+    """Several players at once, with one memory; functions of ONE state."""
+
+    def start(self, key: jax.Array) -> Memory:
+        """The memory before the first move."""
+        ...
+
+    def act_all(self, state: State, players: jax.Array, memory: Memory) -> tuple[jax.Array, Memory]:
+        """The actions of `players` (int32 `[K]`), int32 `[K]`, and the memory after them."""
         ...
 
 
@@ -99,6 +112,52 @@ class GreedyModel:
         allowed = row_of((self.allowed or self.game.legal_actions)(state), player)
         scores = jnp.where(allowed, self.logits(self.game.observe(state, player)), -jnp.inf)
         return jnp.argmax(scores).astype(jnp.int32), memory
+
+
+class Judged(NamedTuple):
+    """What a network says of a state from every player's side.
+
+    Attributes:
+        logits: float32 `[P, A]`.
+        values: float32 `[P]`.
+    """
+
+    logits: jax.Array
+    values: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkModel:
+    """`GreedyModel` for all players at once: one batch of observations a state, the searching player's too.
+
+    What the network said is the memory, so that a search whose own network is the same one need not ask it
+    again for priors and values.
+
+    Attributes:
+        game: the game.
+        judge: observations `[P, ...]` of the players to logits `[P, A]` and values `[P]`.
+        allowed: bool `[P, A]` of a state; the game's legal actions by default.
+    """
+
+    game: Game
+    judge: Callable[[jax.Array], tuple[jax.Array, jax.Array]]
+    allowed: Callable[[State], jax.Array] | None = None
+
+    def start(self, key: jax.Array) -> Judged:
+        """Nothing judged yet."""
+        del key
+        count = self.game.num_players
+        return Judged(jnp.zeros((count, self.game.num_actions)), jnp.zeros(count))
+
+    def act_all(self, state: State, players: jax.Array, memory: Judged) -> tuple[jax.Array, Judged]:
+        """The arg max of each."""
+        del memory
+        everybody = jnp.arange(self.game.num_players, dtype=jnp.int32)
+        seen = jax.vmap(self.game.observe, in_axes=(None, 0))(state, everybody)
+        judged = Judged(*self.judge(seen))
+        allowed = (self.allowed or self.game.legal_actions)(state)
+        best = jnp.argmax(jnp.where(allowed, judged.logits, -jnp.inf), axis=-1).astype(jnp.int32)
+        return jax.vmap(row_of, in_axes=(None, 0))(best, players), judged
 
 
 def row_of(rows: jax.Array, player: jax.Array) -> jax.Array:

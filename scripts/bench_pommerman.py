@@ -3,7 +3,8 @@
 Three loops, each one compiled program that restarts finished games on new boards: uniformly random actions;
 the same with the observations of all agents built in each step and kept until the next; and games of
 heuristic agents. Figures are steps of one game per second of processor time, which on an idle machine with
-one core is the wall clock, and per second of wall clock; the least of several runs.
+one core is the wall clock, and per second of wall clock; the least of several runs. `--search --batch 64`
+times a simulation of a search by what the opponents are taken for.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from games_jax.opponents import Model, RandomModel
+import jaxsearch
+from games_jax.multi_agent import single_player_view
+from games_jax.opponents import JointModel, Model, NetworkModel, RandomModel
 from games_jax.pommerman import Pommerman
 from games_jax.pommerman.agents import SimpleAgent, UnbiasedAgent
+from train.against_models import judged
+from train.networks import evaluator, make_network
+from train.pommerman_iterations import SMALL_NETWORK
 
 
 class Games(NamedTuple):
@@ -112,6 +118,39 @@ def compile_time(game: Pommerman, batch: int) -> None:
     print(f"compiling vmap(step): {time.process_time() - begin:.1f} s of processor time", flush=True)
 
 
+def search_cost(game: Pommerman, *, batch: int, simulations: int, repeats: int) -> None:
+    """Prints the processor time of a simulation of SP-MCTS by what the opponents are taken for."""
+    models: dict[str, Model | JointModel] = {
+        "SimpleCpp": UnbiasedAgent(game),
+        "SimpleAgent": SimpleAgent(game),
+    }
+    cpp = UnbiasedAgent(game)
+    games = jax.jit(start, static_argnums=(0, 1, 3, 4))(game, cpp, jax.random.key(0), batch, False)
+    middle = jax.jit(play, static_argnums=(0, 1, 2, 3))(game, cpp, 40, False, games, jax.random.key(1))
+    network = make_network("rise", single_player_view(game, RandomModel(game)), **SMALL_NETWORK)
+    variables = network.init(jax.random.key(2))
+
+    def judge(seen: jax.Array) -> tuple[jax.Array, jax.Array]:
+        out = network.apply(variables, seen)
+        return out.policy_logits, out.value
+
+    models["the network"] = NetworkModel(game, judge, game.filtered_actions)
+    for name, model in models.items():
+        view = single_player_view(game, model, allowed=game.filtered_actions)
+        judging = judged(view) if isinstance(model, NetworkModel) else evaluator(network, view)
+        search = jax.jit(jaxsearch.puct(view, judging, simulations=simulations))
+        keys = jax.random.split(jax.random.key(3), batch)
+        roots = jax.jit(jax.vmap(view.begin, (0, None, 0)))(middle.states, 0, keys)
+        jax.block_until_ready(search(jax.random.key(4), roots, variables))
+        best = float("inf")
+        for _ in range(repeats):
+            cpu = time.process_time()
+            jax.block_until_ready(search(jax.random.key(4), roots, variables))
+            best = min(best, time.process_time() - cpu)
+        microseconds = 1e6 * best / (batch * simulations)
+        print(f"search, opponents taken for {name:<12} {microseconds:>8.1f} us a simulation", flush=True)
+
+
 def main() -> None:
     """Reads the command line and measures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -119,6 +158,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", default="", help="part of the name of a line")
+    parser.add_argument("--search", action="store_true", help="time simulations of a search instead")
     options = parser.parse_args()
     game = Pommerman(random_corners=True)
     lines: dict[str, tuple[Model, bool]] = {
@@ -127,6 +167,9 @@ def main() -> None:
         "four SimpleAgents": (SimpleAgent(game), False),
         "four SimpleCpp": (UnbiasedAgent(game), False),
     }
+    if options.search:
+        search_cost(game, batch=options.batch, simulations=options.steps, repeats=options.repeats)
+        return
     if not options.only:
         compile_time(game, options.batch)
     for name, (model, observe) in lines.items():

@@ -1,11 +1,14 @@
-"""The published Pommerman experiments, scaled to a CPU: demonstrations, and search with opponent models.
+"""The published Pommerman experiments scaled to a CPU: demonstrations, search against models, iterations.
 
-    python scripts/reproduce_pommerman.py learn --dir runs/pommerman
-    python scripts/reproduce_pommerman.py search --dir runs/pommerman --simulations 0 50 250 --games 100
+    python scripts/reproduce_pommerman.py learn
+    python scripts/reproduce_pommerman.py search --simulations 0 50 100 250 --games 200
+    python scripts/reproduce_pommerman.py iterate --simulations 50 --games 100 --iterations 4
+    python scripts/reproduce_pommerman.py draw
 
 `learn` records games of four SimpleCpp agents and fits a network to what they did and how it ended. `search`
 plays the network, alone and under SP-MCTS and TP-MCTS, against three agents, and prints wins, ties and losses
-beside figure 2 of the paper. `--full` has the paper's network and a million positions, for an accelerator.
+beside figure 2 of the paper. `iterate` goes on learning from searches. `draw` draws the figures and a game.
+`--full` has the paper's network, for an accelerator. `learn` and `iterate` go on where they were stopped.
 
 Reference: Weil, Czech, Meuser and Kersting (2023), Know your Enemy, https://arxiv.org/abs/2305.13206.
 """
@@ -13,100 +16,129 @@ Reference: Weil, Czech, Meuser and Kersting (2023), Know your Enemy, https://arx
 from __future__ import annotations
 
 import argparse
-import functools
 import json
-import math
 import time
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 
 import jaxsearch
 from games_jax.multi_agent import SinglePlayerView, TwoPlayerView, single_player_view, two_player_view
-from games_jax.opponents import FixedModel, Model
+from games_jax.opponents import FixedModel, NetworkModel
 from games_jax.pommerman import Pommerman
 from games_jax.pommerman.agents import SimpleAgent, UnbiasedAgent
-from jaxsearch.types import Search, SearchOutput
-from train import against_models, checkpoint, demonstrations, imitation
+from jaxsearch.types import Evaluator, Search, SearchOutput
+from train import against_models, checkpoint, demonstrations
+from train import pommerman_iterations as iterations
 from train.cli.common import start_jax
-from train.exit_config import FitConfig
-from train.networks import Network, evaluator, make_network
+from train.imitation import Dataset
+from train.metrics import read_jsonl
+from train.networks import evaluator, make_network
+
+View = SinglePlayerView | TwoPlayerView
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"
 
 GAME = Pommerman(random_corners=True)
-
-SMALL = {"channels": 24, "expansion": 3, "blocks": 2, "late_blocks": 1, "value_width": 64}
-"""A network of 5 million operations a position, an eighth of the paper's."""
 
 AGENTS: dict[str, type] = {"simple": SimpleAgent, "simple_cpp": UnbiasedAgent}
 
 PAPER = {
-    ("SP", 0): 0.386, ("SP", 50): 0.614, ("SP", 100): 0.680, ("SP", 250): 0.768, ("SP", 500): 0.791,
-    ("SP", 1000): 0.788,
-    ("TP", 0): 0.377, ("TP", 50): 0.494, ("TP", 100): 0.615, ("TP", 250): 0.796, ("TP", 500): 0.878,
-    ("TP", 1000): 0.901,
-}  # fmt: skip
-"""Wins against three SimpleCpp with the network from demonstrations (figure 2)."""
+    ("random", "SP"): {0: 0.100, 50: 0.393, 100: 0.438, 250: 0.490, 500: 0.555, 1000: 0.575},
+    ("demonstrations", "SP"): {0: 0.386, 50: 0.614, 100: 0.680, 250: 0.768, 500: 0.791, 1000: 0.788},
+    ("random", "TP"): {0: 0.095, 50: 0.131, 100: 0.162, 250: 0.167, 500: 0.209, 1000: 0.246},
+    ("demonstrations", "TP"): {0: 0.377, 50: 0.494, 100: 0.615, 250: 0.796, 500: 0.878, 1000: 0.901},
+}
+"""Wins against three SimpleCpp by network, search and simulations (figure 2)."""
+
+ZERO = 20
+"""Where a logarithmic axis shows 0 simulations."""
+
+MOST = 1000
+"""Simulations that there is room for: programs are compiled once for all that make fewer."""
+
+KEPT_ITERATIONS, EPOCHS = 4, 2
+"""Iterations whose positions are learnt from, and how often each is, as published."""
+
+RECORDED_GAMES = 64
+"""Played at once for demonstrations."""
+
+STEPS_A_REPORT = 500
+"""Gradient steps between two reports and checkpoints."""
 
 
-def learn(directory: Path, *, samples: int, games: int, epochs: int, options: dict[str, Any]) -> None:
-    """Records demonstrations and fits a network."""
-    steps = -(-samples // (games * GAME.num_players))
-    began = time.perf_counter()
-    record = jax.jit(
-        functools.partial(demonstrations.record, games=games, steps=steps), static_argnums=(0, 1)
-    )
-    recorded = jax.block_until_ready(record(GAME, UnbiasedAgent(GAME), jax.random.key(0)))
+def demonstrated(view: SinglePlayerView, samples: int, seed: int) -> Dataset:
+    """Positions of games of four SimpleCpp, on the host."""
+    record = jax.jit(demonstrations.record, static_argnums=(0, 1), static_argnames=("games", "steps"))
+    steps = -(-samples // (RECORDED_GAMES * GAME.num_players))
+    recorded = record(GAME, UnbiasedAgent(GAME), jax.random.key(seed), games=RECORDED_GAMES, steps=steps)
+    return jax.tree.map(np.asarray, demonstrations.dataset(view, recorded))
+
+
+def learn(directory: Path, *, samples: int, steps: int, options: dict[str, Any]) -> None:
+    """Records demonstrations and fits a network; goes on where it was stopped."""
     view = single_player_view(GAME, FixedModel())
-    data = demonstrations.dataset(view, recorded)
-    usable = int(jnp.sum(data.usable))
-    seconds = time.perf_counter() - began
+    began = time.perf_counter()
+    data, unseen = demonstrated(view, samples, 0), demonstrated(view, 64_000, 1)
+    usable, seconds = int(np.sum(data.usable)), time.perf_counter() - began
     print(f"{len(data.usable):,} positions, {usable:,} of games that ended, in {seconds:.0f} s", flush=True)
     network = make_network("rise", view, **options)
-    settings = FitConfig(
-        learning_rate=1e-3,
-        weight_decay=1e-4,
-        batch_size=256,
-        value_loss_weight=0.1 / 0.9,
-        max_epochs=1,
-        patience=10,
-    )
-    fit = jax.jit(functools.partial(imitation.fit, view, network, settings, with_value=True))
-    variables = network.init(jax.random.key(1))
-    for epoch in range(epochs):
-        began = time.perf_counter()
-        variables, metrics = fit(variables, data, jax.random.key(2 + epoch))
-        told = {name: round(float(value), 4) for name, value in metrics.items()}
-        print(f"epoch {epoch + 1}: {time.perf_counter() - began:.0f} s, {json.dumps(told)}", flush=True)
+    optimizer = iterations.make_optimizer(2e-3, steps=steps)
+    trainee = iterations.new_trainee(network.init(jax.random.key(1)), optimizer)
+    identity = checkpoint.Identity(GAME.name, GAME.version, network.name, network.options)
+    done = 0
+    if newest := checkpoint.latest(directory / "checkpoints"):
+        done = checkpoint.read_metadata(newest).iteration
+        trainee = checkpoint.restore(newest, jax.eval_shape(lambda: trainee), identity=identity)
+    while done < steps:
+        trainee = iterations.train(view, network, optimizer, trainee, data, done, steps=STEPS_A_REPORT)
+        done += STEPS_A_REPORT
+        told = iterations.examine(view, network, trainee.variables, unseen)
+        seconds = time.perf_counter() - began
+        shown = json.dumps({name: round(value, 4) for name, value in told.items()})
+        print(f"step {done}: {seconds:.0f} s, on other games {shown}", flush=True)
         checkpoint.save(
             directory / "checkpoints",
-            variables,
-            variables,
-            identity=checkpoint.Identity(GAME.name, GAME.version, network.name, network.options),
+            trainee,
+            trainee.variables,
+            identity=identity,
             config={},
-            iteration=epoch + 1,
-            seconds=time.perf_counter() - began,
+            iteration=done,
+            seconds=seconds,
         )
+        checkpoint.prune(directory / "checkpoints", keep=2)
 
 
-def search_of(view: SinglePlayerView | TwoPlayerView, network: Network, simulations: int) -> Search:
-    """The paper's search of a view, or the network's best action for 0 simulations."""
-    judge = evaluator(network, view)
-    if simulations:
-        return jaxsearch.puct(
-            view,
-            judge,
-            simulations=simulations,
-            c_init=2.5,
-            first_play="loss",
-            dirichlet_alpha=0.2,
-            dirichlet_fraction=0.25,
-        )
+def searcher(view: View, judge: Evaluator, most: int) -> Search:
+    """The paper's search of a view, or the network's best action where `most` is 0.
+
+    Its `params` are the network's variables, how many simulations to make, `most` at most, and the root
+    noise's share of the priors: one compiled program for all of them.
+    """
+    if most:
+
+        def run(key: jax.Array, states: Any, params: Any = None, **unused: Any) -> SearchOutput:
+            variables, simulations, noise = params
+            lanes = jax.tree.leaves(states)[0].shape[0]
+            search: Any = jaxsearch.puct(
+                view,
+                judge,
+                simulations=most,
+                c_init=2.5,
+                first_play="loss",
+                dirichlet_alpha=0.2,
+                dirichlet_fraction=jnp.full(lanes, noise),
+            )
+            return search(key, states, variables, budgets=jnp.full(lanes, simulations))
+
+        return run
 
     def alone(key: jax.Array, states: Any, params: Any = None, **unused: Any) -> SearchOutput:
-        logits, value = judge(params, key, states)
+        logits, value = judge(params[0], key, states)
         legal = jax.vmap(view.legal_actions)(states)
         logits = jnp.where(legal, logits, -jnp.inf)
         action = jnp.argmax(logits, axis=-1).astype(jnp.int32)
@@ -118,45 +150,196 @@ def search_of(view: SinglePlayerView | TwoPlayerView, network: Network, simulati
     return alone
 
 
-def views(model: Model) -> dict[str, SinglePlayerView | TwoPlayerView]:
-    """SP-MCTS and TP-MCTS, with the paper's action filter."""
+def player(kind: str, models: str, variables: Any, options: dict[str, Any], most: int) -> tuple[View, Search]:
+    """SP-MCTS or TP-MCTS with the paper's action filter, and opponent models of a kind."""
     allowed = GAME.filtered_actions
-    return {
-        "SP": single_player_view(GAME, model, allowed=allowed),
-        "TP": two_player_view(GAME, model, allowed=allowed),
-    }
+    network = make_network("rise", single_player_view(GAME, FixedModel()), **options)
+
+    def judge(seen: jax.Array) -> tuple[jax.Array, jax.Array]:
+        out = network.apply(variables, seen)
+        return out.policy_logits, out.value
+
+    answering = NetworkModel(GAME, judge, allowed) if models == "network" else AGENTS[models](GAME)
+    make = single_player_view if kind == "SP" else two_player_view
+    view = make(GAME, answering, allowed=allowed)
+    judging = against_models.judged(view) if models == "network" else evaluator(network, view)
+    return view, searcher(view, judging, most)
 
 
-def search(
-    directory: Path, *, budgets: list[int], games: int, kinds: list[str], agent: str, options: dict[str, Any]
-) -> None:
-    """Plays and prints."""
-    params, _ = checkpoint.load_parameters(directory)
-    opponent = AGENTS[agent](GAME)
-    print(f"{games} games against three agents {agent!r}; wins of the paper are against simple_cpp")
+def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Plays, prints a table and adds its lines to `search.jsonl`."""
+    network = make_network("rise", single_player_view(GAME, FixedModel()), **options)
+    if arguments.network == "random":
+        variables = network.init(jax.random.key(arguments.seed))
+    else:
+        variables, _ = checkpoint.load_parameters(directory)
     print(
-        "| search | simulations | wins | ties | of them time-outs | losses | steps | s a game | paper, wins |"
+        "| search | simulations | wins | ties | of them time-outs | losses | steps | ms a position | paper |"
     )
     print("|---" * 9 + "|")
-    for kind in kinds:
-        view = views(UnbiasedAgent(GAME))[kind]
-        network = make_network("rise", view, **options)
-        for budget in budgets:
-            run = functools.partial(
-                against_models.play, view, search_of(view, network, budget), opponent=opponent, games=games
+    opponent = AGENTS[arguments.agent](GAME)
+    for kind in arguments.kinds:
+        searching = [budget for budget in arguments.simulations if budget]
+        for budgets in ([0] if 0 in arguments.simulations else [], searching):
+            if not budgets:
+                continue
+            most = max(MOST, *budgets) if budgets[0] else 0
+            view, run = player(kind, arguments.models, variables, options, most)
+            for budget in budgets:
+                began = time.perf_counter()
+                results = against_models.play(
+                    view,
+                    run,
+                    (variables, jnp.int32(budget), jnp.float32(arguments.noise)),
+                    opponent,
+                    jax.random.key(arguments.seed),
+                    games=arguments.games,
+                    lanes=arguments.lanes,
+                )
+                row = {
+                    "search": kind,
+                    "network": arguments.network,
+                    "models": arguments.models,
+                    "opponents": arguments.agent,
+                    "noise": arguments.noise,
+                    "simulations": budget,
+                    **against_models.shares(results),
+                    "seconds_a_position": (time.perf_counter() - began) / int(results.steps.sum()),
+                }
+                report(directory / "search.jsonl", row)
+
+
+def iterate(directory: Path, options: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Search against the heuristics, learning from it, and again; goes on where it was stopped.
+
+    The games of an iteration measure the network that it starts with; the last one is only played.
+    """
+    plain = single_player_view(GAME, FixedModel())
+    network = make_network("rise", plain, **options)
+    optimizer = iterations.make_optimizer(arguments.rate)
+    identity = checkpoint.Identity(GAME.name, GAME.version, network.name, network.options)
+    variables, _ = checkpoint.load_parameters(directory)
+    trainee, first = iterations.new_trainee(variables, optimizer), 0
+    checkpoints, began = directory / "iterations", time.perf_counter()
+    if newest := checkpoint.latest(checkpoints):
+        first = checkpoint.read_metadata(newest).iteration
+        trainee = checkpoint.restore(newest, jax.eval_shape(lambda: trainee), identity=identity)
+    view, run = player("SP", arguments.models, variables, options, MOST)
+    for number in range(first, arguments.iterations + 1):
+        file = checkpoints / f"games_{number}.npz"
+        if not file.exists():
+            results = against_models.play(
+                view,
+                run,
+                (trainee.variables, jnp.int32(arguments.simulations[0]), jnp.float32(arguments.noise)),
+                AGENTS[arguments.agent](GAME),
+                jax.random.fold_in(jax.random.key(arguments.seed), number),
+                games=arguments.games,
+                lanes=arguments.lanes,
+                record=True,
             )
-            began = time.perf_counter()
-            results = jax.device_get(jax.jit(run)(params=params, key=jax.random.key(7)))
-            seconds = (time.perf_counter() - began) / games
-            wins, losses = (float(np.mean(results.outcome == sign)) for sign in (1, -1))
-            error = math.sqrt(wins * (1 - wins) / games)
-            paper = PAPER.get((kind, budget))
-            print(
-                f"| {kind} | {budget} | {wins:.3f} ± {error:.3f} | {1 - wins - losses:.3f} | "
-                f"{float(np.mean(results.timed_out)):.3f} | {losses:.3f} | {results.steps.mean():.0f} | "
-                f"{seconds:.1f} | {'' if paper is None else paper} |",
-                flush=True,
-            )
+            file.parent.mkdir(parents=True, exist_ok=True)
+            iterations.save(file, iterations.dataset(results))
+            row = {
+                "iteration": number,
+                "simulations": arguments.simulations[0],
+                **against_models.shares(results),
+            }
+            print(json.dumps({**row, "seconds": time.perf_counter() - began}), flush=True)
+            with (directory / "iterations.jsonl").open("a") as lines:
+                lines.write(json.dumps(row) + "\n")
+        if number == arguments.iterations:
+            return
+        recent = range(max(0, number - KEPT_ITERATIONS + 1), number + 1)
+        files = [checkpoints / f"games_{n}.npz" for n in recent]
+        data = iterations.join([iterations.load(file, plain) for file in files])
+        steps = EPOCHS * len(data.usable) // 256
+        trainee = iterations.train(plain, network, optimizer, trainee, data, number, steps=steps)
+        checkpoint.save(
+            checkpoints,
+            trainee,
+            trainee.variables,
+            identity=identity,
+            config={},
+            iteration=number + 1,
+            seconds=time.perf_counter() - began,
+        )
+
+
+def report(path: Path, row: dict[str, Any]) -> None:
+    """Prints a line of the table and adds it to a file."""
+    paper = PAPER.get((row["network"], row["search"]), {}).get(row["simulations"], "")
+    print(
+        f"| {row['search']} | {row['simulations']} | {row['wins']:.3f} ± {row['error']:.3f} | "
+        f"{row['ties']:.3f} | {row['timed_out']:.3f} | {row['losses']:.3f} | {row['steps']:.0f} | "
+        f"{1000 * row['seconds_a_position']:.1f} | {paper} |",
+        flush=True,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lines:
+        lines.write(json.dumps(row) + "\n")
+
+
+def draw(directory: Path) -> None:
+    """Figure 2 from `search.jsonl`, dashed the paper's, and figure 3 from `iterations.jsonl`, if there."""
+    rows = read_jsonl(directory / "search.jsonl")
+    rows = [row for row in rows if row["models"] == row["opponents"] == "simple_cpp"]
+    iterated = read_jsonl(directory / "iterations.jsonl")
+    # The first iteration's games are by the network of the demonstrations.
+    rows += [{**row, "network": "demonstrations", "search": "SP"} for row in iterated[:1]]
+    picture, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    for colour, (network, kind) in zip(("C7", "C0", "C1", "C3"), PAPER, strict=True):
+        paper = PAPER[network, kind]
+        name, places = f"{kind}, {network}", [max(n, ZERO) for n in paper]
+        axes.plot(places, list(paper.values()), "--", color=colour, alpha=0.6, label=f"paper: {name}")
+        ours = sorted(
+            (row["simulations"], row["wins"], row["error"])
+            for row in rows
+            if (row["network"], row["search"]) == (network, kind)
+        )
+        if ours:
+            counts, wins, errors = zip(*ours, strict=True)
+            places = [max(n, ZERO) for n in counts]
+            axes.errorbar(places, wins, errors, marker="o", capsize=3, color=colour, label=name)
+    axes.set_xscale("log")
+    axes.set_xticks([ZERO, 50, 100, 250, 500, 1000], ["0", "50", "100", "250", "500", "1000"])
+    axes.minorticks_off()
+    axes.set(xlabel="simulations a move", ylabel="wins against three SimpleCpp", ylim=(0, 1))
+    finish(picture, axes, "search")
+    if iterated:
+        picture, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
+        numbers = [row["iteration"] for row in iterated]
+        wins, errors = [row["wins"] for row in iterated], [row["error"] for row in iterated]
+        axes.errorbar(numbers, wins, errors, marker="o", capsize=3, label="wins")
+        axes.plot(numbers, [row["ties"] for row in iterated], marker="s", color="C7", label="ties")
+        axes.set(xlabel="iteration", ylabel="share of games", ylim=(0, 1), xticks=numbers)
+        finish(picture, axes, "iterations")
+
+
+def sample(directory: Path, options: dict[str, Any], seed: int) -> None:
+    """A game that SP-MCTS won, as an animated picture: the shortest one of eight."""
+    variables, _ = checkpoint.load_parameters(directory)
+    view, run = player("SP", "simple_cpp", variables, options, MOST)
+    params = (variables, jnp.int32(100), jnp.float32(0))
+    opponent, key = UnbiasedAgent(GAME), jax.random.key(seed)
+    results = against_models.play(view, run, params, opponent, key, games=8, lanes=8, record=True)
+    searched = results.searched
+    assert searched is not None
+    chosen = int(np.argmin(np.where(results.outcome == 1, results.steps, GAME.max_steps)))
+    rows = np.flatnonzero(searched.game == chosen)
+    states = [jax.tree.map(lambda leaf, row=row: leaf[row], searched.states) for row in rows]
+    path = IMAGES / "pommerman_game.svg"
+    path.write_text(GAME.animate(states))
+    print(f"Game of {len(states)} steps, outcome {results.outcome[chosen]:+.0f}: {path}")
+
+
+def finish(picture: Any, axes: Any, name: str) -> None:
+    """Writes `docs/img/pommerman_NAME.png`."""
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=7)
+    path = IMAGES / f"pommerman_{name}.png"
+    picture.savefig(path, dpi=120)
+    print(f"Figure: {path}")
 
 
 def main() -> None:
@@ -164,32 +347,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("learn", "search"))
+    parser.add_argument("what", choices=("learn", "search", "iterate", "draw"))
     parser.add_argument("--dir", type=Path, default=Path("runs/pommerman"))
-    parser.add_argument(
-        "--samples", type=int, default=250_000, help="positions to learn from (default 250,000)"
-    )
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--simulations", type=int, nargs="+", default=[0, 50, 250])
-    parser.add_argument("--games", type=int, default=100)
+    parser.add_argument("--samples", type=int, default=1_000_000, help="positions to learn from")
+    parser.add_argument("--steps", type=int, default=8000, help="gradient steps of 256 positions")
+    parser.add_argument("--simulations", type=int, nargs="+", default=[0, 50, 100, 250])
+    parser.add_argument("--games", type=int, default=200)
+    parser.add_argument("--lanes", type=int, default=8, help="games searched at a time")
     parser.add_argument("--kinds", nargs="+", choices=("SP", "TP"), default=["SP", "TP"])
     parser.add_argument("--agent", choices=AGENTS, default="simple_cpp", help="the opponents")
-    parser.add_argument("--full", action="store_true", help="the paper's network, a million positions")
+    parser.add_argument(
+        "--models", choices=(*AGENTS, "network"), default="simple_cpp", help="what the search takes them for"
+    )
+    parser.add_argument("--network", choices=("demonstrations", "random"), default="demonstrations")
+    parser.add_argument("--noise", type=float, default=0.25, help="the root noise's share of the priors")
+    parser.add_argument("--seed", type=int, default=7, help="of the games")
+    parser.add_argument("--iterations", type=int, default=4)
+    parser.add_argument("--rate", type=float, default=3e-4, help="learning rate of the iterations")
+    parser.add_argument("--full", action="store_true", help="the paper's network, for an accelerator")
     arguments = parser.parse_args()
     start_jax()
-    options: dict[str, Any] = {} if arguments.full else SMALL
+    options: dict[str, Any] = {} if arguments.full else iterations.SMALL_NETWORK
     if arguments.what == "learn":
-        samples = max(arguments.samples, 1_000_000) if arguments.full else arguments.samples
-        learn(arguments.dir, samples=samples, games=64, epochs=arguments.epochs, options=options)
+        learn(arguments.dir, samples=arguments.samples, steps=arguments.steps, options=options)
+    elif arguments.what == "search":
+        search(arguments.dir, options, arguments)
+    elif arguments.what == "iterate":
+        iterate(arguments.dir, options, arguments)
     else:
-        search(
-            arguments.dir,
-            budgets=arguments.simulations,
-            games=arguments.games,
-            kinds=arguments.kinds,
-            agent=arguments.agent,
-            options=options,
-        )
+        draw(arguments.dir)
+        sample(arguments.dir, options, arguments.seed)
 
 
 if __name__ == "__main__":

@@ -1,39 +1,67 @@
 """A searching agent in a game with simultaneous moves, against agents that are models.
 
-Dimensions: B games, P players; the agent is player 0.
+Games end at very different times, so a batch that is played until its last game ends would mostly search
+games that are over. Here a few lanes are searched at a time, and the next game takes the lane of one that has
+ended. Every game is played to its end, so that short ones do not count more.
+
+Dimensions: G games, W lanes, C positions, P players; the agent is player 0.
 """
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from games_jax.multi_agent import SinglePlayerView, TwoPlayerView
-from games_jax.opponents import Model
-from jaxsearch.types import Search
+from games_jax.opponents import Model, row_of
+from jaxsearch import keys
+from jaxsearch.types import Evaluator, Search
 
-__all__ = ["Results", "play"]
+__all__ = ["Results", "Searched", "judged", "play", "shares"]
+
+
+class Searched(NamedTuple):
+    """The positions that were searched, in the order of their searches.
+
+    Attributes:
+        states: `[C, ...]`, of the game.
+        weights: float32 `[C, A]`, the search's policy target.
+        game: int32 `[C]`, the game that each belongs to.
+    """
+
+    states: Any
+    weights: np.ndarray
+    game: np.ndarray
 
 
 class Results(NamedTuple):
     """How the games went for the agent.
 
     Attributes:
-        outcome: float32 `[B]`: 1 won, -1 lost, 0 otherwise.
-        timed_out: bool `[B]`, the game reached its last step undecided.
-        steps: int32 `[B]`, until it was decided for the agent.
+        outcome: float32 `[G]`: 1 won, -1 lost, 0 otherwise.
+        timed_out: bool `[G]`, the game reached its last step undecided.
+        steps: int32 `[G]`, until it was decided for the agent.
+        searched: the positions, if asked for.
     """
 
-    outcome: jax.Array
-    timed_out: jax.Array
-    steps: jax.Array
+    outcome: np.ndarray
+    timed_out: np.ndarray
+    steps: np.ndarray
+    searched: Searched | None
 
 
 class _Games(NamedTuple):
+    """Leaves `[G, ...]`; the models' memories are `[P - 1, G, ...]`."""
+
     states: Any
     memories: Any
+    keys: jax.Array
     decided: jax.Array
     outcome: jax.Array
     steps: jax.Array
@@ -47,11 +75,14 @@ def play(
     key: jax.Array,
     *,
     games: int,
+    lanes: int = 64,
+    record: bool = False,
 ) -> Results:
-    """Plays B games to the end; jit it.
+    """Plays G games to the end.
 
     Each move is searched from a view of its own, whose models start anew, as they do in the paper: they are
-    of the opponents' kind and not the opponents themselves.
+    of the opponents' kind and not the opponents themselves. A game depends on `key` and its number alone,
+    and not on `lanes`, which only says how many are searched at a time.
 
     Args:
         view: what is searched.
@@ -59,35 +90,119 @@ def play(
         params: of its evaluator.
         opponent: who plays the others.
         key: consumed.
-        games: B.
+        games: G.
+        lanes: W; of 16 or more, once few games are left, an eighth.
+        record: keep the positions.
     """
-    game: Any = view.game
-    others = jnp.arange(1, game.num_players, dtype=jnp.int32)
-    game_key, model_key, play_key = jax.random.split(key, 3)
-    keys = jax.random.split(model_key, (game.num_players - 1, games))
-    start = _Games(
-        jax.vmap(game.init)(jax.random.split(game_key, games)),
-        jax.vmap(jax.vmap(opponent.start))(keys),
-        jnp.zeros(games, bool),
-        jnp.zeros(games, jnp.float32),
-        jnp.zeros(games, jnp.int32),
+    now = _start(view.game, opponent, key, games)
+    widths = [lanes] if lanes < 16 else [lanes // 8, lanes]
+    parts: list[Searched] = []
+    while len(left := np.flatnonzero(~np.asarray(now.decided))):
+        left = left[:lanes]
+        rows = np.full(lanes, games, np.int32)  # past the last game where a lane has none
+        rows[: len(left)] = left
+        width = next(width for width in widths if width >= len(left))
+        states, search_keys = _take(now, rows[:width])
+        action, weights = _search(view, search, params, states, search_keys)
+        now = _advance(view.game, opponent, now, rows, np.resize(np.asarray(action), lanes))
+        if record:
+            seen = jax.tree.map(np.asarray, Searched(states, weights, rows[:width]))
+            parts.append(jax.tree.map(operator.itemgetter(slice(len(left))), seen))
+    outcome, steps = np.asarray(now.outcome), np.asarray(now.steps)
+    searched = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts) if record else None
+    return Results(outcome, (steps >= view.game.max_steps) & (outcome == 0), steps, searched)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 3))
+def _start(game: Any, opponent: Model, key: jax.Array, games: int) -> _Games:
+    game_keys, model_keys, play_keys = keys.split(keys.per_row(key, jnp.arange(games)), 3)
+    seats = jax.vmap(lambda key: jax.random.split(key, game.num_players - 1), out_axes=1)(model_keys)
+    return _Games(
+        states=jax.vmap(game.init)(game_keys),
+        memories=jax.vmap(jax.vmap(opponent.start))(seats),
+        keys=play_keys,
+        decided=jnp.zeros(games, bool),
+        outcome=jnp.zeros(games, jnp.float32),
+        steps=jnp.zeros(games, jnp.int32),
     )
 
-    def step(carry: tuple[jax.Array, _Games]) -> tuple[jax.Array, _Games]:
-        number, now = carry
-        begin_key, search_key = jax.random.split(jax.random.fold_in(play_key, number))
-        seen = jax.vmap(view.begin, (0, None, 0))(now.states, 0, jax.random.split(begin_key, games))
-        mine = search(search_key, seen, params).action
-        act = jax.vmap(jax.vmap(opponent.act, (0, None, 0)), (None, 0, 0))
-        theirs, memories = act(now.states, others, now.memories)
-        states = jax.vmap(game.step)(now.states, jnp.concatenate([mine[None], theirs]).T)
-        ended = jax.vmap(game.is_over)(states) | jax.vmap(game.is_out)(states)[:, 0]
-        outcome = jnp.where(now.decided, now.outcome, jax.vmap(game.outcome)(states)[:, 0])
-        return number + 1, _Games(states, memories, now.decided | ended, outcome, now.steps + ~now.decided)
 
-    def go_on(carry: tuple[jax.Array, _Games]) -> jax.Array:
-        return ~jnp.all(carry[1].decided)
+# Three programs and not one: the search, which takes longest to compile, is the only one that there is for
+# two numbers of lanes, and it does not depend on the number of games.
 
-    end = jax.lax.while_loop(go_on, step, (jnp.int32(0), start))[1]
-    undecided = end.steps >= game.max_steps
-    return Results(end.outcome, undecided & (end.outcome == 0), end.steps)
+
+@jax.jit
+def _take(now: _Games, rows: jax.Array) -> tuple[Any, jax.Array]:
+    """The states of games, and the keys of their searches."""
+    here = jnp.minimum(rows, len(now.steps) - 1)
+    return jax.tree.map(lambda leaf: leaf[here], now.states), jax.vmap(jax.random.fold_in)(
+        now.keys[here], now.steps[here]
+    )
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _search(
+    view: SinglePlayerView | TwoPlayerView, search: Search, params: Any, states: Any, row_keys: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The agent's actions, int32 `[W]`, and the searches' targets, `[W, A]`."""
+    begin_keys, search_keys = keys.split(row_keys)
+    out = search(search_keys, jax.vmap(view.begin, (0, None, 0))(states, 0, begin_keys), params)
+    return out.action, out.weights
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _advance(game: Any, opponent: Model, now: _Games, rows: jax.Array, mine: jax.Array) -> _Games:
+    """One step of the games `rows` (int32 `[W]`; those past the last are none) by the agent's actions."""
+    others = jnp.arange(1, game.num_players, dtype=jnp.int32)
+    here = jnp.minimum(rows, len(now.steps) - 1)
+    states = jax.tree.map(lambda leaf: leaf[here], now.states)
+    memories = jax.tree.map(lambda leaf: leaf[:, here], now.memories)
+    act = jax.vmap(jax.vmap(opponent.act, (0, None, 0)), (None, 0, 0))
+    theirs, memories = act(states, others, memories)
+    after = jax.vmap(game.step)(states, jnp.concatenate([mine[None], theirs]).T)
+    ended = jax.vmap(game.is_over)(after) | jax.vmap(game.is_out)(after)[:, 0]
+    put = lambda table, new: table.at[rows].set(new, mode="drop")  # noqa: E731
+    put_memory = lambda table, new: table.at[:, rows].set(new, mode="drop")  # noqa: E731
+    return _Games(
+        states=jax.tree.map(put, now.states, after),
+        memories=jax.tree.map(put_memory, now.memories, memories),
+        keys=now.keys,
+        decided=put(now.decided, ended),
+        outcome=put(now.outcome, jax.vmap(game.outcome)(after)[:, 0]),
+        steps=put(now.steps, now.steps[here] + 1),
+    )
+
+
+def shares(results: Results) -> dict[str, float]:
+    """`games`, and what came of them: the shares of `wins` (with the standard `error`), `ties` and `losses`.
+
+    Also the share of games that were `timed_out`, which are among the ties, and the mean number of `steps`.
+    """
+    games = len(results.outcome)
+    wins, losses = (float(np.mean(results.outcome == sign)) for sign in (1, -1))
+    return {
+        "games": games,
+        "wins": wins,
+        "error": math.sqrt(wins * (1 - wins) / games),
+        "ties": 1 - wins - losses,
+        "timed_out": float(np.mean(results.timed_out)),
+        "losses": losses,
+        "steps": float(results.steps.mean()),
+    }
+
+
+def judged(view: SinglePlayerView | TwoPlayerView) -> Evaluator:
+    """What the network of the view's opponents, a `NetworkModel`, has already said of the states.
+
+    So the search judges by the same network, and asks it once for each state: a batch of all players.
+    """
+
+    def evaluate(params: Any, key: jax.Array, states: Any) -> tuple[jax.Array, jax.Array]:
+        del params, key
+        if isinstance(view, TwoPlayerView):
+            seats, memories = jax.vmap(view.seat)(states), states.base.memories
+        else:
+            seats, memories = states.player, states.memories
+        return jax.vmap(row_of)(memories.logits, seats), jax.vmap(row_of)(memories.values, seats)
+
+    return evaluate

@@ -13,7 +13,7 @@ import pytest
 import games_jax
 import jaxsearch
 from games_jax.multi_agent import single_player_view, two_player_view
-from games_jax.opponents import FixedModel, GreedyModel, RandomModel
+from games_jax.opponents import FixedModel, GreedyModel, NetworkModel, RandomModel
 
 PLAYERS, ACTIONS, CODES = 3, 3, 97
 
@@ -263,6 +263,29 @@ def test_different_models_and_a_network():
         assert view.begin(inner, 0, jax.random.key(0)).answers.tolist() == [1, 2]
         barred = int(inner.code) % 2 == 1
         assert view.begin(inner, 2, jax.random.key(0)).answers.tolist() == [1, 1 if barred else 2]
+
+
+def test_a_network_for_everybody_answers_as_one_for_each():
+    game = Hashes(rounds=4)
+
+    def judge(seen):  # the action that a network likes depends on the code and the player
+        numbers = seen[:, 0, 0, 0] + 2 * seen[:, 0, 0, 1]
+        return jnp.sin(numbers[:, None] * jnp.arange(1.0, 4.0)), jnp.cos(numbers)
+
+    joint = single_player_view(game, NetworkModel(game, judge))
+    alone = single_player_view(game, GreedyModel(game, lambda seen: judge(seen[None])[0][0]))
+    answers = set()
+    for seed in range(5):
+        inner = game.init(jax.random.key(seed))
+        one, other = (view.begin(inner, 1, jax.random.key(0)) for view in (joint, alone))
+        for _ in range(3):
+            assert one.answers.tolist() == other.answers.tolist()
+            answers.add(tuple(one.answers.tolist()))
+            # The memory is the judgement of the state that was reached, by player.
+            seen = jnp.stack([game.observe(one.inner, player) for player in range(PLAYERS)])
+            jax.tree.map(np.testing.assert_array_equal, tuple(one.memories), judge(seen))
+            one, other = jitted(joint)(one, jnp.int32(1)), jitted(alone)(other, jnp.int32(1))
+    assert len(answers) > 3
 
 
 def test_random_models_draw_from_all_that_is_allowed():

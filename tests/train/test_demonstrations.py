@@ -5,11 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxsearch
-from games_jax.multi_agent import single_player_view, two_player_view
+from games_jax.multi_agent import single_player_view
 from games_jax.opponents import FixedModel, RandomModel
 from games_jax.pommerman import Pommerman
-from train import against_models, demonstrations
+from train import demonstrations
 from train.exit_config import FitConfig
 from train.imitation import fit
 from train.networks import make_network
@@ -58,15 +57,3 @@ def test_a_row_is_a_position_seen_by_its_player(recorded):
         variables, data, jax.random.key(2)
     )
     assert float(metrics["policy_loss"]) < np.log(6) + 0.1 and np.isfinite(float(metrics["value_loss"]))
-
-
-@pytest.mark.slow  # compiles a search of Pommerman
-@pytest.mark.parametrize("make", [single_player_view, two_player_view])
-def test_games_end_and_are_counted(make):
-    view = make(GAME, FixedModel(), allowed=GAME.filtered_actions)
-    search = jaxsearch.puct(view, jaxsearch.uniform(view), simulations=16)
-    run = functools.partial(against_models.play, view, search, opponent=FixedModel(), games=8)
-    results = jax.device_get(jax.jit(run)(params=None, key=jax.random.key(0)))
-    assert set(np.unique(results.outcome)) <= {-1.0, 0.0, 1.0}
-    assert np.all(results.steps <= GAME.max_steps)
-    assert np.all(results.outcome[results.timed_out] == 0)

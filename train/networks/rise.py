@@ -1,7 +1,8 @@
 """A mobile network on the board: inverted bottlenecks, which spend little where convolutions spend most.
 
 A block widens the planes by a 1x1 convolution, filters each by a 3x3 one of its own and narrows them again.
-One block in the middle halves the board.
+One block in the middle halves the board, or the first convolution does, which leaves a CPU a third of the
+work.
 
 Reference: Weil, Czech, Meuser and Kersting (2023), Know your Enemy, and its program, whose network is this
 one with batch norm in place of layer norm; Czech, Korus and Kersting (2021), Improving AlphaZero using
@@ -11,7 +12,7 @@ Monte-Carlo graph search, for RISEv2; Sandler et al. (2018), MobileNetV2.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Literal
 
 import flax.linen as nn
 import jax
@@ -23,6 +24,8 @@ from train.networks.network import NetworkOutput
 from train.schema import ConfigError, setting, settings
 
 _SLOPE = 0.2
+_BORDER = ((0, 0), (1, 1), (1, 1), (0, 0))
+_SHIFTS = [(row, column) for row in range(3) for column in range(3)]
 
 
 @settings
@@ -33,10 +36,20 @@ class RiseOptions(HeadOptions):
         "Planes of the trunk before the board is halved; then twice as many.", default=64, minimum=1
     )
     expansion: int = setting("How many times wider a block is inside.", default=4, minimum=1)
-    blocks: int = setting("Blocks before the board is halved.", default=2, minimum=0)
+    blocks: int = setting('Blocks before the board is halved; 0 with halve = "stem".', default=2, minimum=0)
     late_blocks: int = setting("Blocks after it.", default=1, minimum=0)
     policy_channels: int = setting("Planes that the policy head reads.", default=16, minimum=1)
     value_width: int = setting("Units of the value head's hidden layer.", default=256, minimum=1)
+    halve: Literal["block", "stem"] = setting(
+        'What halves the board: a block, as published, or "stem", the first convolution, after which nothing '
+        "is computed on the whole board any more.",
+        default="block",
+    )
+    norm: Literal["layer", "none"] = setting(
+        '"layer" norms the channels of each cell; "none" has biases in place of norms, and blocks that '
+        "begin as the identity. Norms take CPUs about as long as the convolutions, in gradients longer.",
+        default="layer",
+    )
 
 
 class Depthwise(nn.Module):
@@ -51,19 +64,63 @@ class Depthwise(nn.Module):
     @nn.compact
     def __call__(self, planes: jax.Array) -> jax.Array:
         """`[B, H, W, C]`; every `stride`-th row and column of it."""
-        height, width, channels = planes.shape[1:]
         scale = nn.initializers.variance_scaling(
             1.0, "fan_in", "truncated_normal", in_axis=(0, 1), out_axis=()
         )
-        kernel = self.param("kernel", scale, (3, 3, channels)).astype(self.dtype)
-        padded = jnp.pad(planes, ((0, 0), (1, 1), (1, 1), (0, 0)))
-        shifts = [(row, column) for row in range(3) for column in range(3)]
-        parts = [
-            padded[:, row : row + height : self.stride, column : column + width : self.stride]
-            * kernel[row, column]
-            for row, column in shifts
+        kernel = self.param("kernel", scale, (3, 3, planes.shape[-1])).astype(self.dtype)
+        return _depthwise(planes, kernel, self.stride)
+
+
+def _products(planes: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    """`[B, H, W, C]` by `[3, 3, C]`, the border padded with zeros."""
+    height, width = planes.shape[1:3]
+    padded = jnp.pad(planes, _BORDER)
+    parts = [
+        padded[:, row : row + height : stride, column : column + width : stride] * kernel[row, column]
+        for row, column in _SHIFTS
+    ]
+    return functools.reduce(jnp.add, parts)
+
+
+_depthwise = jax.custom_vjp(_products, nondiff_argnums=(2,))
+
+
+def _forward(planes: jax.Array, kernel: jax.Array, stride: int) -> tuple[jax.Array, Any]:
+    return _depthwise(planes, kernel, stride), (planes, kernel)
+
+
+def _backward(stride: int, kept: tuple[jax.Array, jax.Array], gradient: jax.Array) -> Any:
+    """The derived gradient's nine sums of shifted planes cost a CPU seven times the way forward; here two."""
+    planes, kernel = kept
+    if stride == 1:
+        towards_planes = _products(gradient, kernel[::-1, ::-1], 1)
+    else:
+        (towards_planes,) = jax.vjp(lambda x: _products(x, kernel, stride), planes)[1](gradient)
+    padded, (height, width) = jnp.pad(planes, _BORDER), planes.shape[1:3]
+    sums = []
+    for row, column in _SHIFTS:
+        # Rows are added up term by term, which leaves little to reduce and copies no shifted plane.
+        terms = [
+            padded[:, row + stride * i, column : column + width : stride] * gradient[:, i]
+            for i in range(-(-height // stride))
         ]
-        return functools.reduce(jnp.add, parts)
+        sums.append(functools.reduce(jnp.add, terms))
+    return towards_planes, jnp.sum(jnp.stack(sums), axis=(1, 2)).reshape(kernel.shape)
+
+
+_depthwise.defvjp(_forward, _backward)
+
+
+class Bias(nn.Module):
+    """A number for each channel."""
+
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, planes: jax.Array) -> jax.Array:
+        """`[B, H, W, C]`, plus `[C]`."""
+        bias = self.param("bias", nn.initializers.zeros_init(), planes.shape[-1:])
+        return planes + bias.astype(self.dtype)
 
 
 class Rise(nn.Module):
@@ -72,17 +129,29 @@ class Rise(nn.Module):
     num_actions: int
     options: RiseOptions
 
-    def conv(self, planes: jax.Array, channels: int, size: int) -> jax.Array:
-        """A convolution and a norm over the channels of each cell."""
-        planes = nn.Conv(channels, (size, size), use_bias=False, dtype=self.options.dtype)(planes)
-        return nn.LayerNorm(dtype=self.options.dtype)(planes)
+    def norm(self, planes: jax.Array) -> jax.Array:
+        """Over the channels of each cell; a bias if norms are off."""
+        if self.options.norm == "layer":
+            return nn.LayerNorm(dtype=self.options.dtype)(planes)
+        return Bias(self.options.dtype)(planes)
+
+    def conv(
+        self, planes: jax.Array, channels: int, size: int, *, stride: int = 1, last: bool = False
+    ) -> jax.Array:
+        """A convolution and a norm; the `last` of a branch without norms begins at zero."""
+        zero = last and self.options.norm == "none"
+        start = nn.initializers.zeros_init() if zero else nn.initializers.lecun_normal()
+        options: dict[str, Any] = {"use_bias": False, "dtype": self.options.dtype, "kernel_init": start}
+        if size == 1:  # the same as a convolution, whose gradient takes CPUs three times as long
+            return self.norm(nn.Dense(channels, **options)(planes))
+        convolution = nn.Conv(channels, (size, size), (stride, stride), padding=size // 2, **options)
+        return self.norm(convolution(planes))
 
     def block(self, planes: jax.Array, channels: int, inner: int, *, stride: int = 1) -> jax.Array:
         """An inverted bottleneck; with stride 1 it adds to its input."""
         branch = nn.leaky_relu(self.conv(planes, inner, 1), _SLOPE)
-        branch = Depthwise(stride, self.options.dtype)(branch)
-        branch = nn.leaky_relu(nn.LayerNorm(dtype=self.options.dtype)(branch), _SLOPE)
-        branch = self.conv(branch, channels, 1)
+        branch = nn.leaky_relu(self.norm(Depthwise(stride, self.options.dtype)(branch)), _SLOPE)
+        branch = self.conv(branch, channels, 1, last=stride == 1)
         return planes + branch if stride == 1 else branch
 
     @nn.compact
@@ -90,10 +159,14 @@ class Rise(nn.Module):
         """Judges planes `[B, H, W, C]`."""
         options, batch = self.options, observation.shape[0]
         channels, late = options.channels, 2 * options.channels
-        planes = nn.leaky_relu(self.conv(observation.astype(options.dtype), channels, 3), _SLOPE)
-        for _ in range(options.blocks):
-            planes = self.block(planes, channels, options.expansion * channels)
-        planes = self.block(planes, late, options.expansion * late, stride=2)
+        planes = observation.astype(options.dtype)
+        if options.halve == "stem":
+            planes = nn.leaky_relu(self.conv(planes, late, 3, stride=2), _SLOPE)
+        else:
+            planes = nn.leaky_relu(self.conv(planes, channels, 3), _SLOPE)
+            for _ in range(options.blocks):
+                planes = self.block(planes, channels, options.expansion * channels)
+            planes = self.block(planes, late, options.expansion * late, stride=2)
         for _ in range(options.late_blocks):
             planes = self.block(planes, late, options.expansion * late)
         policy = nn.leaky_relu(self.conv(planes, options.policy_channels, 1), _SLOPE).reshape(batch, -1)
@@ -107,11 +180,16 @@ def rise(game: Game, options: RiseOptions) -> Rise:
     """The module for `game`.
 
     Raises:
-        ConfigError: the observation is not a board of planes.
+        ConfigError: the observation is not a board of planes, or there are blocks where none can be.
     """
     if len(game.observation_shape) != 3:
         raise ConfigError(
             f'The network "rise" reads a board of planes [H, W, C], but {game.name} has observations of '
             f'shape {game.observation_shape}; choose the network "mlp".'
+        )
+    if options.halve == "stem" and options.blocks:
+        raise ConfigError(
+            f'blocks = {options.blocks} before the board is halved, which halve = "stem" does first of all; '
+            "expected blocks = 0 and all of them in late_blocks."
         )
     return Rise(game.num_actions, options)

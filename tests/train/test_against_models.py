@@ -1,0 +1,122 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxsearch
+from games_jax.multi_agent import single_player_view, two_player_view
+from games_jax.opponents import FixedModel, GreedyModel, NetworkModel, RandomModel
+from games_jax.pommerman import Pommerman
+from train import against_models
+from train.networks import evaluator, make_network
+
+GAME = Pommerman(mode="one_v_one", max_steps=30)
+
+
+def random_action(view):
+    """A stand-in for a search: a random allowed action, by the key of its row."""
+
+    def search(key, states, params=None, **unused):
+        del params, unused
+        legal = jax.vmap(view.legal_actions)(states)
+        draw = jax.vmap(lambda key, row: jax.random.categorical(key, jnp.where(row, 0.0, -jnp.inf)))
+        action = draw(key, legal).astype(jnp.int32)
+        shares = jax.nn.one_hot(action, view.num_actions)
+        return jaxsearch.SearchOutput(action, legal.astype(jnp.int32), shares[:, 0], shares, shares, None)
+
+    return search
+
+
+@pytest.fixture(scope="module")
+def played():
+    view = single_player_view(GAME, FixedModel(), allowed=GAME.filtered_actions)
+    run = functools.partial(
+        against_models.play, view, random_action(view), None, RandomModel(GAME), jax.random.key(3), games=20
+    )
+    return run(lanes=16, record=True), run(lanes=3)
+
+
+def test_every_game_is_played_to_its_end_and_counted_once(played):
+    results, _ = played
+    assert set(np.unique(results.outcome)) <= {-1.0, 0.0, 1.0}
+    assert np.any(results.outcome != 0) and np.all(results.steps >= 1)
+    assert np.all(results.steps <= GAME.max_steps)
+    timed_out = (results.steps == GAME.max_steps) & (results.outcome == 0)
+    np.testing.assert_array_equal(results.timed_out, timed_out)
+
+
+def test_a_game_does_not_depend_on_the_lanes(played):
+    wide, narrow = played
+    np.testing.assert_array_equal(wide.outcome, narrow.outcome)
+    np.testing.assert_array_equal(wide.steps, narrow.steps)
+
+
+def test_the_positions_are_those_of_the_games(played):
+    results, narrow = played
+    searched = results.searched
+    assert narrow.searched is None
+    np.testing.assert_array_equal(np.bincount(searched.game, minlength=20), results.steps)
+    for game in range(20):
+        np.testing.assert_array_equal(
+            searched.states.steps[searched.game == game], np.arange(results.steps[game])
+        )
+    allowed = jax.vmap(GAME.filtered_actions)(searched.states)[:, 0]
+    assert np.all(np.asarray(allowed)[searched.weights > 0])
+
+
+def test_shares_add_up():
+    outcome = np.array([1, 1, 1, -1, 0], np.float32)
+    results = against_models.Results(outcome, np.arange(5) == 4, np.arange(5), None)
+    told = against_models.shares(results)
+    assert (told["games"], told["wins"], told["losses"], told["timed_out"]) == (5, 0.6, 0.2, 0.2)
+    assert told["ties"] == pytest.approx(0.2) and told["error"] == pytest.approx((0.24 / 5) ** 0.5)
+    assert told["steps"] == 2
+
+
+@pytest.mark.slow  # compiles two searches of Pommerman
+@pytest.mark.parametrize("make", [single_player_view, two_player_view])
+def test_a_network_that_plays_everybody_is_the_same_asked_once_or_twice(make):
+    network = make_network(
+        "rise",
+        single_player_view(GAME, FixedModel()),
+        channels=4,
+        expansion=1,
+        blocks=0,
+        late_blocks=1,
+        halve="stem",
+        norm="none",
+    )
+    variables = jax.tree.map(
+        lambda leaf: leaf + 0.1 * jax.random.normal(jax.random.key(leaf.size), leaf.shape),
+        network.init(jax.random.key(0)),
+    )
+
+    def judge(seen):
+        out = network.apply(variables, seen)
+        return out.policy_logits, out.value
+
+    allowed = GAME.filtered_actions
+    joint = make(GAME, NetworkModel(GAME, judge, allowed), allowed=allowed)
+    alone = make(GAME, GreedyModel(GAME, lambda seen: judge(seen[None])[0][0], allowed), allowed=allowed)
+    keys = jax.random.split(jax.random.key(1), 8)
+    roots = jax.vmap(GAME.init)(keys)
+    outs = []
+    for view, judging in ((joint, against_models.judged(joint)), (alone, evaluator(network, alone))):
+        search = jaxsearch.puct(view, judging, simulations=24)
+        states = jax.vmap(view.begin, (0, None, 0))(roots, 1, keys)
+        outs.append(jax.device_get(jax.jit(search)(jax.random.key(2), states, variables)))
+    np.testing.assert_array_equal(outs[0].visits, outs[1].visits)
+    np.testing.assert_allclose(outs[0].value, outs[1].value, atol=1e-5)
+
+
+@pytest.mark.slow  # compiles a search of Pommerman
+@pytest.mark.parametrize("make", [single_player_view, two_player_view])
+def test_searched_games_come_to_an_end(make):
+    view = make(GAME, FixedModel(), allowed=GAME.filtered_actions)
+    search = jaxsearch.puct(view, jaxsearch.uniform(view), simulations=16)
+    results = against_models.play(view, search, None, FixedModel(), jax.random.key(0), games=8, lanes=8)
+    assert set(np.unique(results.outcome)) <= {-1.0, 0.0, 1.0}
+    assert np.all(results.steps <= GAME.max_steps)
+    assert np.all(results.outcome[results.timed_out] == 0)
