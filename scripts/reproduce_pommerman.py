@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -292,11 +293,7 @@ def draw(directory: Path) -> None:
         paper = PAPER[network, kind]
         name, places = f"{kind}, {network}", [max(n, ZERO) for n in paper]
         axes.plot(places, list(paper.values()), "--", color=colour, alpha=0.6, label=f"paper: {name}")
-        ours = sorted(
-            (row["simulations"], row["wins"], row["error"])
-            for row in rows
-            if (row["network"], row["search"]) == (network, kind)
-        )
+        ours = pooled([row for row in rows if (row["network"], row["search"]) == (network, kind)])
         if ours:
             counts, wins, errors = zip(*ours, strict=True)
             places = [max(n, ZERO) for n in counts]
@@ -314,6 +311,17 @@ def draw(directory: Path) -> None:
         axes.plot(numbers, [row["ties"] for row in iterated], marker="s", color="C7", label="ties")
         axes.set(xlabel="iteration", ylabel="share of games", ylim=(0, 1), xticks=numbers)
         finish(picture, axes, "iterations")
+
+
+def pooled(rows: list[dict[str, Any]]) -> list[tuple[int, float, float]]:
+    """Simulations, wins and their standard error, all games of as many simulations together."""
+    found = []
+    for simulations in sorted({row["simulations"] for row in rows}):
+        these = [row for row in rows if row["simulations"] == simulations]
+        games = sum(row["games"] for row in these)
+        wins = sum(row["wins"] * row["games"] for row in these) / games
+        found.append((simulations, wins, math.sqrt(wins * (1 - wins) / games)))
+    return found
 
 
 def sample(directory: Path, options: dict[str, Any], seed: int) -> None:
