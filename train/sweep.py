@@ -324,7 +324,7 @@ def launch_ray(directory: Path, *, retries: int, say: Callable[[str], None], **o
     """
     try:
         import ray  # pyright: ignore[reportMissingImports]  # an extra
-        from ray.exceptions import RayError
+        from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise RunError("--launcher ray needs Ray: pip install jaxsearch[ray]") from None
     here, started = directory.absolute(), not ray.is_initialized()
