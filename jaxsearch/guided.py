@@ -68,6 +68,7 @@ def rave(
         Settings(
             functools.partial(selection.rave, c=c, c_rave=c_rave, per_action=per_action),
             simulations=simulations,
+            judge_root=evaluator is not None,
             temperature=temperature,
             max_depth=max_depth,
             discount=discount,
@@ -86,6 +87,7 @@ def policy_bonus(
     evaluator: Evaluator,
     *,
     simulations: int,
+    evaluations: int | None = None,
     weight: float | None = None,
     policy_temperature: float = 0.1,
     playout_weight: float = 1.0,
@@ -107,6 +109,8 @@ def policy_bonus(
         game: what is searched, of one or two players.
         evaluator: gives priors, and values if `playout_weight` is below 1.
         simulations: S.
+        evaluations: leaves that the evaluator judges, those of the first simulations; by default all of them.
+            From then on random playouts alone do, and new nodes have equal priors.
         weight: of the bonus, see `selection.policy_bonus`; by default S / A, the mean number of simulations
             per root action.
         policy_temperature: the evaluator's logits are divided by it.
@@ -120,7 +124,8 @@ def policy_bonus(
             `puct`.
 
     Raises:
-        ValueError: `policy_temperature` is not above 0, or `playout_weight` outside 0..1.
+        ValueError: `policy_temperature` is not above 0, `playout_weight` outside 0..1, `evaluations` below
+            0, or below `simulations` with a `playout_weight` of 0.
 
     The paper evaluates a node by its network at the second visit, here it is at the first: a batch of
     searches then evaluates all of its leaves at once, in each simulation.
@@ -131,9 +136,16 @@ def policy_bonus(
         raise ValueError(f"policy_temperature is {policy_temperature}; expected more than 0")
     if not 0 <= playout_weight <= 1:
         raise ValueError(f"playout_weight is {playout_weight}; expected 0 to 1")
-    judge = evaluator
+    asked = simulations if evaluations is None else evaluations
+    if asked < 0 or (asked < simulations and not playout_weight):
+        raise ValueError(
+            f"evaluations is {evaluations} of {simulations} simulations and playout_weight {playout_weight}; "
+            "expected 0 or more, and all of them where there are no playouts"
+        )
+    judge, playing = evaluator, playout_evaluator(game, moves=c_rave > 0)
     if playout_weight:
-        judge = mixture(evaluator, playout_evaluator(game, moves=c_rave > 0), weight=playout_weight)
+        judge = mixture(evaluator, playing, weight=playout_weight)
+    later = (asked, playing) if asked < simulations else None
 
     weight = simulations / game.num_actions if weight is None else weight
     return visit_search(
@@ -153,6 +165,7 @@ def policy_bonus(
             states=states,
             memory_limit=memory_limit,
             amaf=c_rave > 0,
+            later=later,
         ),
     )
 

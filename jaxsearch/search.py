@@ -51,6 +51,7 @@ def search(
     replay: StepFn | None = None,
     memory_limit: int | None = None,
     kernels: Literal["xla", "pallas"] = "xla",
+    later: tuple[int, RecurrentFn] | None = None,
 ) -> Tree:
     """Searches B trees in one program.
 
@@ -81,6 +82,8 @@ def search(
             and leaves' are worked out by replaying their paths: less memory, the same tree (`replay.py`).
         memory_limit: bytes that the trees may take; by default what the devices have.
         kernels: what descends and backs up; "pallas" is experimental, see `pallas_steps.py`.
+        later: `(n, function)`: from simulation n on, counted from 0, leaves are evaluated by this function
+            in place of `recurrent_fn`, which must return the same kinds of things.
 
     Returns:
         The finished tree; `tree.summary()` has the root's statistics.
@@ -126,8 +129,9 @@ def search(
         edge = ended(cursor.at)
         simulation_key = jax.random.fold_in(keys.one(key), simulation)
         leaves = None if replay is None else leaf_states(replay, tree, cursor, edge)
+        evaluate = recurrent_fn if later is None else _one_of(recurrent_fn, later, simulation)
         tree, new = steps.expand(
-            params, simulation_key, tree, recurrent_fn, edge, kept + simulation, choose, on, leaves
+            params, simulation_key, tree, evaluate, edge, kept + simulation, choose, on, leaves
         )
         if on is not None:
             new = new._replace(length=jnp.where(on, new.length, 0))
@@ -160,6 +164,16 @@ def search(
 
     first = (jnp.int32(0), ~stop(tree, jnp.int32(0)), carry)
     return jax.lax.while_loop(go_on, turn, first)[2][0]
+
+
+def _one_of(first: RecurrentFn, later: tuple[int, RecurrentFn], simulation: jax.Array) -> RecurrentFn:
+    """The function that evaluates the leaves of a simulation; the other one does not run."""
+    number, second = later
+
+    def evaluate(params: Params, key: jax.Array, action: jax.Array, embedding: Any) -> Any:
+        return jax.lax.cond(simulation < number, first, second, params, key, action, embedding)
+
+    return evaluate
 
 
 def _kernels(name: str) -> Any:

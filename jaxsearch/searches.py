@@ -155,6 +155,7 @@ def uct(
         Settings(
             functools.partial(selection.uct, c=c),
             simulations=simulations,
+            judge_root=evaluator is not None,
             temperature=temperature,
             max_depth=max_depth,
             discount=discount,

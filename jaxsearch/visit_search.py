@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from jaxsearch import keys, policies, stopping
 from jaxsearch.environment import make_recurrent_fn, make_root_fn
+from jaxsearch.evaluators import uniform
 from jaxsearch.forced import force_playouts, pruned_visits
 from jaxsearch.parallel import virtual_loss_search
 from jaxsearch.search import Rule, search
@@ -40,6 +41,10 @@ class Settings:
         states: "keep" or "replay", see `replay.py`.
         memory_limit: bytes that the trees may take.
         kernels: what descends and backs up, see `search.search`.
+        later: `(n, evaluator)`, what judges the leaves from simulation n on.
+        judge_root: ask the evaluator about the root too. Where its priors are equal and `rule` does not look
+            at a node's own value, there is no need: the root's value is then the mean over the simulations,
+            and playouts of a large game are compiled once instead of twice.
         improved: the policy that the root's statistics stand for, if it is not the visits.
         act: play by `improved`.
         learn: teach `improved`.
@@ -63,6 +68,8 @@ class Settings:
     states: Literal["keep", "replay"] = "keep"
     memory_limit: int | None = None
     kernels: Literal["xla", "pallas"] = "xla"
+    later: tuple[int, Evaluator] | None = None
+    judge_root: bool = True
     improved: Rule | None = None
     act: bool = False
     learn: bool = False
@@ -79,6 +86,8 @@ class Settings:
             raise ValueError(f"states is {self.states!r}; expected 'keep' or 'replay'")
         if self.leaves > 1 and self.kernels != "xla":
             raise ValueError(f"leaves is {self.leaves}, which goes with kernels='xla' alone")
+        if self.leaves > 1 and self.later is not None:
+            raise ValueError(f"leaves is {self.leaves}, which goes with one evaluator alone")
         if self.leaves > 1 and self.states == "replay":
             raise ValueError(f"leaves is {self.leaves}, which goes with states='keep' alone")
         if self.leaves > 1 and self.amaf:
@@ -90,7 +99,7 @@ class Settings:
 def visit_search(game: Environment, evaluator: Evaluator, settings: Settings) -> Search:
     """A search that plays, and teaches, by its visit counts."""
     recurrent_fn = make_recurrent_fn(game, evaluator, discount=settings.discount)
-    root_fn = make_root_fn(game, evaluator)
+    root_fn = make_root_fn(game, evaluator if settings.judge_root else uniform(game))
 
     def run(
         key: jax.Array,
@@ -111,6 +120,8 @@ def visit_search(game: Environment, evaluator: Evaluator, settings: Settings) ->
             logits = settings.noise(noise_key, logits, legal=legal)
         root = root.replace(prior_logits=logits)
         grown = _grow(game, settings, params, search_key, root, recurrent_fn, budgets, tree, movers)
+        if not settings.judge_root:
+            grown = _with_mean_at_root(grown)
         return _judge(settings, action_key, grown, legal)
 
     return run
@@ -156,8 +167,23 @@ def _grow(
         amaf=settings.amaf,
         replay=jax.vmap(game.step) if settings.states == "replay" else None,
         kernels=settings.kernels,
+        later=_later(game, settings),
         **common,
     )
+
+
+def _later(game: Environment, settings: Settings) -> tuple[int, RecurrentFn] | None:
+    if settings.later is None:
+        return None
+    number, evaluator = settings.later
+    return number, make_recurrent_fn(game, evaluator, discount=settings.discount)
+
+
+def _with_mean_at_root(tree: Tree) -> Tree:
+    """The trees with the mean over their simulations for the roots' own value, which was 0."""
+    b, a = tree.num_trees, tree.num_actions
+    visits, sums = (jnp.sum(tree.rows[:b, k * a : (k + 1) * a], axis=-1) for k in range(2))
+    return dataclasses.replace(tree, rows=tree.rows.at[:b, 3 * a].set(sums / jnp.maximum(visits, 1.0)))
 
 
 def _judge(settings: Settings, key: jax.Array, tree: Tree, legal: jax.Array) -> SearchOutput:

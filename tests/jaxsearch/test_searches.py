@@ -12,7 +12,7 @@ from search_helpers import quick_jit, random_invalid, random_model, random_roots
 
 import games_jax
 import jaxsearch
-from jaxsearch import selection
+from jaxsearch import selection, visit_search
 from jaxsearch.policies import root_row
 
 GAME = games_jax.make("tic_tac_toe")
@@ -107,6 +107,31 @@ def test_policy_bonus_by_its_parts():
     assert (np.asarray(out.visits).argmax(-1) == 5).all()
 
 
+@pytest.mark.parametrize("evaluations", [0, 7])
+def test_policy_bonus_asks_for_the_first_leaves_alone(evaluations):
+    """The evaluator runs so often, and no more; nodes that it did not judge have equal priors."""
+    asked = []
+
+    def counting(params, key, states):
+        del params, key
+        jax.debug.callback(lambda: asked.append(1))
+        stones = jax.lax.population_count(states.own | states.other).astype(jnp.float32)
+        return jnp.broadcast_to(0.5 * jnp.arange(9.0), (len(stones), 9)), jnp.sin(3 * stones)
+
+    options = {"simulations": 30, "evaluations": evaluations, "weight": 1.0, "policy_temperature": 1.0}
+    search = jaxsearch.policy_bonus(GAME, counting, keep_tree=True, playout_weight=0.4, **options)
+    out = jax.block_until_ready(quick_jit(search)(jax.random.key(3), states([(0, 0), (1, 2)])))
+    jax.effects_barrier()
+    assert len(asked) == 1 + evaluations
+    priors = np.asarray(out.tree.rows)[:, 18:27].reshape(31, 2, 9)
+    greatest, least = priors.max(-1), np.where(priors > 0, priors, 1.0).min(-1)
+    judged = greatest > 1.01 * least
+    first = np.arange(31) <= evaluations
+    assert not judged[~first].any()
+    assert judged[first].all()
+    np.testing.assert_array_equal(np.asarray(out.visits).sum(-1), 30)
+
+
 def test_regularised_by_its_parts():
     """The target and the move are the policy's; without `search`, visits are those of PUCT."""
     position, key = states([(0, 0), (1, 2), (1, 16)]), jax.random.key(3)
@@ -128,6 +153,21 @@ def test_bad_arguments():
         SEARCHES["policy_bonus"](simulations=4, policy_temperature=0)
     with pytest.raises(ValueError, match="playout_weight is 2; expected 0 to 1"):
         SEARCHES["policy_bonus"](simulations=4, playout_weight=2)
+    with pytest.raises(ValueError, match="evaluations is -1 of 4 simulations"):
+        SEARCHES["policy_bonus"](simulations=4, evaluations=-1)
+    with pytest.raises(ValueError, match="playout_weight 0; expected 0 or more, and all of them where"):
+        SEARCHES["policy_bonus"](simulations=4, evaluations=3, playout_weight=0)
+    with pytest.raises(ValueError, match="leaves is 2, which goes with one evaluator alone"):
+        visit_search.Settings(
+            selection.puct,
+            simulations=8,
+            temperature=0.0,
+            max_depth=None,
+            discount=1.0,
+            keep_tree=False,
+            leaves=2,
+            later=(2, jaxsearch.uniform(GAME)),
+        )
 
 
 def test_equal_moves_are_played_equally_often():
