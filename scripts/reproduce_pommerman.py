@@ -196,6 +196,7 @@ def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespa
                     jax.random.key(arguments.seed),
                     games=arguments.games,
                     lanes=arguments.lanes,
+                    told=GAME.without_hidden_items if arguments.fair else None,
                 )
                 row = {
                     "search": kind,
@@ -203,6 +204,7 @@ def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespa
                     "models": arguments.models,
                     "opponents": arguments.agent,
                     "noise": arguments.noise,
+                    "fair": arguments.fair,
                     "simulations": budget,
                     **against_models.shares(results),
                     "seconds_a_position": (time.perf_counter() - began) / int(results.steps.sum()),
@@ -284,7 +286,7 @@ def report(path: Path, row: dict[str, Any]) -> None:
 def draw(directory: Path) -> None:
     """Figure 2 from `search.jsonl`, dashed the paper's, and figure 3 from `iterations.jsonl`, if there."""
     rows = read_jsonl(directory / "search.jsonl")
-    rows = [row for row in rows if row["models"] == row["opponents"] == "simple_cpp"]
+    rows = [row for row in rows if row["models"] == row["opponents"] == "simple_cpp" and not row.get("fair")]
     iterated = read_jsonl(directory / "iterations.jsonl")
     # The first iteration's games are by the network of the demonstrations.
     rows += [{**row, "network": "demonstrations", "search": "SP"} for row in iterated[:1]]
@@ -369,6 +371,7 @@ def main() -> None:
     )
     parser.add_argument("--network", choices=("demonstrations", "random"), default="demonstrations")
     parser.add_argument("--noise", type=float, default=0.25, help="the root noise's share of the priors")
+    parser.add_argument("--fair", action="store_true", help="searches know of no hidden items")
     parser.add_argument("--seed", type=int, default=7, help="of the games")
     parser.add_argument("--iterations", type=int, default=4)
     parser.add_argument("--rate", type=float, default=3e-4, help="learning rate of the iterations")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -77,6 +78,7 @@ def play(
     games: int,
     lanes: int = 64,
     record: bool = False,
+    told: Callable[[Any], Any] | None = None,
 ) -> Results:
     """Plays G games to the end.
 
@@ -93,6 +95,8 @@ def play(
         games: G.
         lanes: W; of 16 or more, once few games are left, an eighth.
         record: keep the positions.
+        told: makes of a state the one that is searched, such as `Pommerman.without_hidden_items`; by default
+            the search is told everything.
     """
     now = _start(view.game, opponent, key, games)
     widths = [lanes] if lanes < 16 else [lanes // 8, lanes]
@@ -103,7 +107,7 @@ def play(
         rows[: len(left)] = left
         width = next(width for width in widths if width >= len(left))
         states, search_keys = _take(now, rows[:width])
-        action, weights = _search(view, search, params, states, search_keys)
+        action, weights = _search(view, search, told, params, states, search_keys)
         now = _advance(view.game, opponent, now, rows, np.resize(np.asarray(action), lanes))
         if record:
             seen = jax.tree.map(np.asarray, Searched(states, weights, rows[:width]))
@@ -140,12 +144,18 @@ def _take(now: _Games, rows: jax.Array) -> tuple[Any, jax.Array]:
     )
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _search(
-    view: SinglePlayerView | TwoPlayerView, search: Search, params: Any, states: Any, row_keys: jax.Array
+    view: SinglePlayerView | TwoPlayerView,
+    search: Search,
+    told: Callable[[Any], Any] | None,
+    params: Any,
+    states: Any,
+    row_keys: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
     """The agent's actions, int32 `[W]`, and the searches' targets, `[W, A]`."""
     begin_keys, search_keys = keys.split(row_keys)
+    states = states if told is None else jax.vmap(told)(states)
     out = search(search_keys, jax.vmap(view.begin, (0, None, 0))(states, 0, begin_keys), params)
     return out.action, out.weights
 

@@ -243,6 +243,13 @@ class Pommerman:
         """Bool `[P]`: who has won; nobody while the game is running."""
         return (self.rewards(state) == 1) & self.is_over(state)
 
+    def without_hidden_items(self, state: State) -> State:
+        """The state without the items under wood and flames, of which nobody knows.
+
+        What an agent may step in its search; burnt wood then uncovers nothing.
+        """
+        return state._replace(item=states.open_items(state))
+
     def agents(self, state: State) -> Agent:
         """The agents' cells, and what they have, each `[P]`."""
         return states.unpack_agent(jnp.stack(state.agents))

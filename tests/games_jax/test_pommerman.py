@@ -58,6 +58,17 @@ def at(i):
     return jax.tree.map(lambda leaf: leaf[i], states())
 
 
+def test_what_is_hidden_can_be_taken_out_and_nobody_sees_the_difference():
+    planes = jax.jit(jax.vmap(lambda state: to_planes(state, GAME.size)[0]))
+    bare = jax.jit(jax.vmap(GAME.without_hidden_items))(states())
+    before, now = np.asarray(planes(states())), np.asarray(planes(bare))
+    assert before[:, HIDDEN].any() and not now[:, HIDDEN].any()
+    np.testing.assert_array_equal(np.delete(now, HIDDEN, 1), np.delete(before, HIDDEN, 1))
+    see = jax.jit(jax.vmap(jax.vmap(GAME.observe, (None, 0)), (0, None)))
+    everybody = jnp.arange(4)
+    np.testing.assert_array_equal(see(bare, everybody), see(states(), everybody))
+
+
 def test_every_recorded_transition_is_exact():
     found = records()
     (planes, agents, steps), (rewards, over, result, winners), before = after()

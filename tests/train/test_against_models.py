@@ -66,6 +66,27 @@ def test_the_positions_are_those_of_the_games(played):
     assert np.all(np.asarray(allowed)[searched.weights > 0])
 
 
+def test_a_search_is_told_what_it_may_know_and_the_game_goes_on_from_the_truth():
+    """A search that walks by how many steps it is told have gone by; told another number, it walks so."""
+    view = single_player_view(GAME, FixedModel())
+
+    def by_steps(key, states, params=None, **unused):
+        del key, params, unused
+        action = (states.inner.steps % 5).astype(jnp.int32)
+        shares = jax.nn.one_hot(action, view.num_actions)
+        return jaxsearch.SearchOutput(action, shares.astype(jnp.int32), shares[:, 0], shares, shares, None)
+
+    told = lambda state: state._replace(steps=jnp.uint32(4))  # noqa: E731
+    key = jax.random.key(0)
+    results = against_models.play(
+        view, by_steps, None, FixedModel(), key, games=4, lanes=4, record=True, told=told
+    )
+    searched = results.searched
+    assert searched is not None
+    assert np.all(searched.weights.argmax(-1) == 4)
+    np.testing.assert_array_equal(searched.states.steps[searched.game == 0], np.arange(results.steps[0]))
+
+
 def test_shares_add_up():
     outcome = np.array([1, 1, 1, -1, 0], np.float32)
     results = against_models.Results(outcome, np.arange(5) == 4, np.arange(5), None)
