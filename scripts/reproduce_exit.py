@@ -51,7 +51,7 @@ from train.tournament import every_opening
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = ROOT / "configs"
 OPENINGS = ROOT / "tests" / "data" / "hex_openings.json"
-BUDGET = {5: 8e6, 6: 8e6, 7: 12e6}
+BUDGET = {5: 4e6, 6: 6e6, 7: 6e6}
 """Network evaluations of each run of a comparison, by size of the board."""
 
 
@@ -211,18 +211,19 @@ def expert_iteration(arguments: argparse.Namespace) -> None:
 
 # Comparison
 
-EXIT = ["network.patterns=auto", "expert.simulations=64", "expert.solver=false", "data.positions=3200"]
-EXIT += ["fit.epoch_steps=300"]
-BATCH = ["data.variant=batch", "data.positions=9600", "fit.reset=true", "fit.max_epochs=20"]
+EXIT = ["network.patterns=auto", "expert.simulations=200", "expert.evaluations=31", "expert.solver=false"]
+EXIT += ["fit.epoch_steps=600"]
+BATCH = ["data.variant=batch", "data.positions=40_000", "fit.reset=true", "fit.max_epochs=20"]
+BATCH += ["fit.epoch_steps=none"]
 FAMILIES = {
-    "ExIt": ("exit_hex{}", EXIT),
-    "ExIt, policy only": ("exit_hex{}", [*EXIT, "data.value_target=none", "expert.playout_weight=1"]),
-    "ExIt, batch": ("exit_hex{}", [*EXIT, *BATCH]),
-    "AlphaZero": ("hex{}", ["learner.schedule=constant"]),
-    "PPO": ("ppo_hex{}", []),
-    "REINFORCE": ("reinforce_hex{}", []),
+    "ExIt": ("exit_hex5", EXIT),
+    "ExIt, policy only": ("exit_hex5", [*EXIT, "data.value_target=none", "expert.playout_weight=1"]),
+    "ExIt, batch": ("exit_hex5", [*EXIT, *BATCH]),
+    "AlphaZero": ("hex5", ["learner.schedule=constant"]),
+    "PPO": ("ppo_hex5", []),
+    "REINFORCE": ("reinforce_hex5", []),
 }
-"""Name to config and overrides; all have the same network, and none a solver."""
+"""Name to config, for any size of the board, and overrides; all have the same network, and none a solver."""
 
 
 def evaluations(directory: Path) -> dict[int, float]:
@@ -245,14 +246,15 @@ def within_budget(family: str, size: int, seed: int, budget: float, arguments: a
     directory = arguments.dir / f"compare_hex{size}" / f"{slug}_{seed}"
     overrides = [
         *overrides,
+        f"game.size={size}",
         f"run.seed={seed}",
         "run.minutes=600",
         "evaluation.every=0",
         *arguments.overrides,
     ]
-    path = CONFIGS / f"{config.format(size)}.toml"
+    path = CONFIGS / f"{config}.toml"
     guess = max(round(budget / per_iteration(algorithms.load(path, overrides), size)), 4)
-    every = guess // 4
+    every = max(guess // 3, 1)
     overrides += [f"checkpoint.every={every}", f"checkpoint.milestone_every={every}"]
     spent = evaluations(directory) if (directory / METRICS).exists() else {0: 0.0}
     while spent[max(spent)] < 0.9 * budget:
@@ -275,10 +277,10 @@ def per_iteration(config: Any, size: int) -> float:
             return config.ppo.games * config.ppo.plies_per_iteration
         case "reinforce":
             return config.reinforce.games * config.reinforce.updates_per_iteration * length
-    if config.data.states == "every":  # of which less than half are positions of games that are on
-        rows = max(config.data.positions, config.expert.batch * size**2)  # whole batches of games
-        return 0.46 * rows * (config.expert.simulations + 1)
-    return config.data.positions * (config.expert.simulations + 1 + 2 * length)
+    if config.data.states == "every":
+        rows = config.expert.batch * size**2  # of which an iteration makes a whole number
+        return max(config.data.positions // rows, 1) * rows * config.expert.asked
+    return config.data.positions * (config.expert.asked + 2 * length)
 
 
 def compare(arguments: argparse.Namespace) -> None:

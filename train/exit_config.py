@@ -25,6 +25,12 @@ class ExpertConfig:
     """The expert: a tree search that says what should have been played."""
 
     simulations: int = setting("Simulations for each position labelled.", default=400, minimum=1)
+    evaluations: int | None = setting(
+        "Of them, those whose leaves the apprentice judges, the first ones; none: all. Playouts alone judge "
+        "the others' leaves.",
+        default=None,
+        minimum=0,
+    )
     improves: bool = setting(
         "The expert is guided by the newest apprentice. Without, it stays the search without a network, and "
         "the run is imitation learning with DAgger.",
@@ -54,6 +60,12 @@ class ExpertConfig:
         default=False,
     )
     batch: int = setting("Positions labelled at once, B of the search.", default=256, minimum=1)
+
+    @property
+    def asked(self) -> int:
+        """How often a search asks the apprentice, once for the root included."""
+        most = self.simulations if self.evaluations is None else self.evaluations
+        return 1 + min(most, self.simulations)
 
 
 @settings
@@ -161,6 +173,12 @@ class ExItConfig:
                 f"fit.held_out = {self.fit.held_out} holds nothing out of a batch; expected at most "
                 f"expert.batch = {batch}.",
                 "fit.held_out",
+            )
+        if self.expert.playout_weight == 0 and self.expert.asked <= self.expert.simulations:
+            raise ConfigError(
+                f"expert.evaluations = {self.expert.evaluations} leaves the other leaves to playouts, and "
+                "expert.playout_weight = 0 has none; expected a weight above 0, or no expert.evaluations.",
+                "expert.evaluations",
             )
         if self.expert.playout_weight < 1 and data.value_target == "none":
             raise ConfigError(

@@ -26,8 +26,8 @@ from train.exit_config import ExItConfig, ExpertConfig
 from train.game_of import game_of
 from train.networks import Network, evaluator, make_network
 from train.openings import step_batch
-from train.selfplay import select
-from train.targets import of_player
+from train.selfplay import Trajectory, select
+from train.targets import of_player, returns_of
 from train.trees import nonfinite
 
 __all__ = ["ExpertIteration", "State", "guided_expert", "setup", "vanilla_expert"]
@@ -75,6 +75,7 @@ def guided_expert(game: Game, judge: Evaluator, settings: ExpertConfig, *, keep_
         game,
         judge,
         simulations=settings.simulations,
+        evaluations=settings.evaluations,
         weight=settings.policy_weight,
         policy_temperature=settings.policy_temperature,
         playout_weight=settings.playout_weight,
@@ -218,7 +219,7 @@ class ExpertIteration:
         values = of_player(results, jax.vmap(self.game.current_player)(states))
         if settings.value_target == "root":
             values = root_values
-        searches = jnp.where(trained & expert.improves, expert.batch * (expert.simulations + 1), 0)
+        searches = jnp.where(trained & expert.improves, expert.batch * expert.asked, 0)
         return Labelled(
             states,
             weights,
@@ -240,33 +241,43 @@ class ExpertIteration:
         )
 
     def _expert_games(self, key: jax.Array, ask: Any, apprentice: Choose, trained: jax.Array) -> Labelled:
-        """Every position of `expert.batch` games that the expert plays against itself."""
-        settings, expert, game = self.config.data, self.config.expert, self.game
-        count = expert.batch
-        start = self._starts(jax.random.fold_in(key, _GAMES))
+        """`game.max_steps` positions of each of `expert.batch` games that the expert plays against itself.
 
-        def ply(states: Any, number: jax.Array):
-            ask_key, move_key, chance_key = jax.random.split(jax.random.fold_in(key, 8 + number), 3)
+        A game that ends is replaced at once. Of games still on at the end the result is not known; their
+        positions get what the expert's search thinks of them in its place.
+        """
+        settings, expert, game = self.config.data, self.config.expert, self.game
+
+        def ply(states: Any, number: jax.Array) -> tuple[Any, Trajectory]:
+            ask_key, move_key, chance_key, start_key = jax.random.split(
+                jax.random.fold_in(key, 8 + number), 4
+            )
             weights, value, visits = ask(ask_key, states)
-            on = ~jax.vmap(game.is_over)(states)
             action = jaxsearch.sample_visits(move_key, visits, settings.temperature)
             moved = step_batch(game, chance_key, states, action)
-            rewards = jnp.where(on[:, None], jax.vmap(game.rewards)(moved), 0.0)
-            return select(on, moved, states), (states, weights, value, on, rewards)
+            rewards, over = jax.vmap(game.rewards)(moved), jax.vmap(game.is_over)(moved)
+            movers = jax.vmap(game.current_player)(states)
+            lengths = jnp.zeros_like(movers)  # which nothing here asks for
+            step = Trajectory(states, movers, weights, value, rewards, over, lengths)
+            return select(over, self._starts(start_key), moved), step
 
-        _, (states, weights, roots, on, rewards) = jax.lax.scan(ply, start, jnp.arange(game.max_steps))
-        results = jnp.cumsum(rewards[::-1], axis=0)[::-1]
+        start = self._starts(jax.random.fold_in(key, _GAMES))
+        _, played = jax.lax.scan(ply, start, jnp.arange(game.max_steps))
+        returns = returns_of(played)
+        values = jnp.where(returns.known, returns.mine, played.root_values)
         flat = lambda tree: jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)  # noqa: E731
-        states, weights, roots, on, results = flat((states, weights, roots, on, results))
-        plies = jnp.sum(on.astype(jnp.int32))
-        cost = jnp.where(trained & expert.improves, plies * (expert.simulations + 1), 0)
+        states, movers, weights, values, roots = flat(
+            (played.states, played.movers, played.weights, values, played.root_values)
+        )
+        plies = len(movers)
+        cost = jnp.where(trained & expert.improves, plies * expert.asked, 0)
         if settings.value_target == "playout":
             continued = play_out(game, apprentice, jax.random.fold_in(key, _VALUES), states)
-            results, cost = continued.totals, cost + jnp.sum(jnp.where(on, continued.plies, 0))
-        values = of_player(results, jax.vmap(game.current_player)(states))
+            values, cost = of_player(continued.totals, movers), cost + jnp.sum(continued.plies)
         if settings.value_target == "root":
             values = roots
-        return Labelled(states, weights, values, on, jnp.int32(count), plies, cost)
+        ended = jnp.sum(played.over.astype(jnp.int32))
+        return Labelled(states, weights, values, jnp.ones(plies, bool), ended, jnp.int32(plies), cost)
 
 
 def _without_priors(kind: Any) -> Any:

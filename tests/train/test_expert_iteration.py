@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 
 import chex
 import jax
@@ -198,6 +199,12 @@ class TestRuns:
         spent = np.diff([m["network_evaluations"] for m in metrics])
         np.testing.assert_array_equal(spent, [m["plies"] + 16 * 9 for m in metrics[1:]])
 
+    @pytest.mark.slow
+    def test_an_expert_that_asks_less_costs_less(self):
+        _, _, metrics = run(data=(("growth", 0.3),), expert=(("evaluations", 3),))
+        spent = np.diff([m["network_evaluations"] for m in metrics])
+        np.testing.assert_array_equal(spent, [m["plies"] + 16 * 4 for m in metrics[1:]])
+
     def test_the_same_seed_gives_the_same_run(self):
         experiment, states, _ = run(data=(("growth", 0.3),))
         again, _ = experiment.iterate(jax.tree.map(jnp.copy, states[1]))
@@ -226,12 +233,26 @@ class TestRuns:
         experiment, states, metrics = run(**options)
         data = states[1].data
         assert experiment.chunk == 144 and int(data.filled) == 144
-        assert int(data.usable.sum()) == metrics[0]["plies"] < 144
-        assert metrics[1]["positions"] == metrics[0]["plies"] + metrics[1]["plies"]
-        # All positions of a game have the sign of its winner.
-        values = np.asarray(data.values)[:144].reshape(9, 16) * np.where(np.arange(9) % 2, -1, 1)[:, None]
-        values = np.where(np.asarray(data.usable)[:144].reshape(9, 16), values, 0)
-        assert np.all(values.max(0) * values.min(0) >= 0) and np.all(np.abs(values).max(0) == 1)
+        assert int(data.usable.sum()) == metrics[0]["plies"] == 144  # games that end are replaced
+        assert metrics[1]["positions"] == 288 and metrics[0]["games"] >= 16
+        # All positions of a game that ended have its winner's sign; of one still on, what the search thought.
+        states = jax.tree.map(lambda leaf: leaf[:144], data.states)
+        stones = 9 - np.asarray(jax.vmap(HEX.legal_actions)(states)).sum(-1).reshape(9, 16)
+        first = np.asarray(data.values[:144] * (1 - 2 * data.movers[:144])).reshape(
+            9, 16
+        )  # the first player's
+        finished = 0
+        for lane in range(16):
+            begins = [*np.flatnonzero(stones[:, lane] == 0), 9]
+            assert begins[0] == 0
+            for begin, end in itertools.pairwise(begins):
+                np.testing.assert_array_equal(stones[begin:end, lane], np.arange(end - begin))
+                if end < 9 or np.all(np.abs(first[begin:end, lane]) == 1):
+                    assert abs(first[begin:end, lane].sum()) == end - begin
+                    finished += 1
+                else:
+                    assert np.all(np.abs(first[begin:end, lane]) <= 1)
+        assert finished >= metrics[0]["games"]
 
     @pytest.mark.slow
     def test_the_apprentice_learns_to_open_in_the_centre(self):
@@ -253,6 +274,8 @@ class TestRuns:
             config(data={"positions": 8})
         with pytest.raises(ConfigError, match="asks for values that are not learnt"):
             config(expert={"playout_weight": 0.5})
+        with pytest.raises(ConfigError, match=r"expert.evaluations = 2 leaves the other leaves to playouts"):
+            config(expert={"playout_weight": 0.0, "evaluations": 2}, data={"value_target": "root"})
         with pytest.raises(ConfigError, match=r"expected at least expert.batch \* hex"):
             setup(config(data={"states": "every"}))
         with pytest.raises(ConfigError, match="chess2"):
