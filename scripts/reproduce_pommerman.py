@@ -32,6 +32,7 @@ from games_jax.multi_agent import SinglePlayerView, TwoPlayerView, single_player
 from games_jax.opponents import FixedModel, NetworkModel
 from games_jax.pommerman import Pommerman
 from games_jax.pommerman.agents import SimpleAgent, UnbiasedAgent
+from games_jax.pommerman.notation import ACTIONS
 from jaxsearch.types import Evaluator, Search, SearchOutput
 from train import against_models, checkpoint, demonstrations
 from train import pommerman_iterations as iterations
@@ -284,7 +285,7 @@ def report(path: Path, row: dict[str, Any]) -> None:
 
 
 def draw(directory: Path) -> None:
-    """Figure 2 from `search.jsonl`, dashed the paper's, and figure 3 from `iterations.jsonl`, if there."""
+    """Figure 2 from `search.jsonl`, dashed the paper's; 3 and 4 from the iterations, if there are any."""
     rows = read_jsonl(directory / "search.jsonl")
     rows = [row for row in rows if row["models"] == row["opponents"] == "simple_cpp" and not row.get("fair")]
     iterated = read_jsonl(directory / "iterations.jsonl")
@@ -313,6 +314,18 @@ def draw(directory: Path) -> None:
         axes.plot(numbers, [row["ties"] for row in iterated], marker="s", color="C7", label="ties")
         axes.set(xlabel="iteration", ylabel="share of games", ylim=(0, 1), xticks=numbers)
         finish(picture, axes, "iterations")
+        shares = [action_shares(directory / "iterations" / f"games_{number}.npz") for number in numbers]
+        picture, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
+        for name, marker, share in zip(ACTIONS, "os^v<>", np.transpose(shares), strict=True):
+            axes.plot(numbers, share, marker=marker, label=name)
+        axes.set(xlabel="iteration", ylabel="share of moves", ylim=(0, None), xticks=numbers)
+        finish(picture, axes, "actions")
+
+
+def action_shares(file: Path) -> np.ndarray:
+    """How often each action was played in an iteration's games, float `[A]`."""
+    weights = iterations.load(file, single_player_view(GAME, FixedModel())).weights
+    return np.bincount(np.argmax(weights, axis=-1), minlength=len(ACTIONS)) / len(weights)
 
 
 def pooled(rows: list[dict[str, Any]]) -> list[tuple[int, float, float]]:

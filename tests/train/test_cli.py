@@ -161,6 +161,15 @@ def test_match_prints_what_the_json_says(capsys):
     assert f"score          {facts['score']:.1%}" in text
 
 
+def test_match_from_every_opening_once_with_each_colour(capsys):
+    words = ["match", "uct:8", "random", "tic_tac_toe", "--openings", "every"]
+    facts = json.loads(run(capsys, *words, "--json"))
+    assert facts["games"] == 18 and facts["distinct_openings"] == 9
+    assert sum(facts["moving_first"].values()) == sum(facts["moving_second"].values()) == 9
+    assert main([*words, "--games", "4"]) == 2
+    assert "--openings every says how many games there are" in capsys.readouterr().err
+
+
 # Analyze
 
 

@@ -26,6 +26,7 @@ examples:
   jaxsearch match uct:1000 uct:100 connect_four --games 200
   jaxsearch match run:runs/connect_four@sims=64 uct:1000 connect_four
   jaxsearch match run:runs/othello run:runs/othello_older "othello(size=6)" --games 400 --json
+  jaxsearch match run:runs/exit_hex5@sims=0 rave:1000 "hex(size=5)" --openings every
 """
 
 
@@ -36,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "game", metavar="GAME", help='a game, e.g. connect_four or "othello(size=6)"; see jaxsearch games'
     )
-    parser.add_argument(
-        "--games", type=positive_int, default=100, metavar="N", help="number of games, even (default 100)"
-    )
+    parser.add_argument("--games", type=positive_int, metavar="N", help="number of games, even (default 100)")
     parser.add_argument(
         "--opening-plies",
         type=natural,
@@ -49,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--openings",
         metavar="LIST",
-        help='openings to use instead: "balanced", a list that comes with the package (othello), or the path '
-        "of one, an opening a line, moves with spaces between",
+        help='openings to use instead: "balanced", a list that comes with the package (othello); the path of '
+        'one, an opening a line, moves with spaces between; or "every", all first moves once with each colour',
     )
     parser.add_argument(
         "--batch",
@@ -71,20 +70,26 @@ def run(arguments: argparse.Namespace) -> int:
     from train.arena import play_match
     from train.opening_files import read_openings
     from train.player_specs import make_player
+    from train.tournament import every_opening
 
     game = make_game(arguments.game)
     a, b = make_player(arguments.a, game), make_player(arguments.b, game)
     key = jax.random.key(arguments.seed)
-    openings = None
-    if arguments.openings is not None:
+    openings, games = None, arguments.games or 100
+    if arguments.openings == "every":
+        if arguments.games is not None:
+            raise ValueError("--openings every says how many games there are; leave --games out.")
+        openings = every_opening(game)
+        games = 2 * len(openings.moves)
+    elif arguments.openings is not None:
         list_key = jax.random.fold_in(key, 1)
-        openings = read_openings(game, arguments.openings, key=list_key, count=-(-arguments.games // 2))
+        openings = read_openings(game, arguments.openings, key=list_key, count=-(-games // 2))
     began = time.perf_counter()
     result = play_match(
         game,
         a,
         b,
-        games=arguments.games,
+        games=games,
         key=key,
         opening_plies=arguments.opening_plies,
         openings=openings,
