@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--openings",
         metavar="LIST",
         help='openings to use instead: "balanced", a list that comes with the package (othello); the path of '
-        'one, an opening a line, moves with spaces between; or "every", all first moves once with each colour',
+        'one, an opening a line, moves with spaces between; or "every": all first moves, once with each '
+        "colour",
     )
     parser.add_argument(
         "--batch",
