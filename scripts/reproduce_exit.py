@@ -125,10 +125,12 @@ def imitate(arguments: argparse.Namespace) -> None:
     twice = _named(
         rave_player(game, simulations=2 * expert.simulations, c=expert.c, c_rave=expert.c_rave), "twice"
     )
-    guided = make_player(f"run:{paths[last]}@sims={expert.simulations},search=policy_bonus", game)
-    others = meet_all(
-        game, [rounds[0], rounds[-1], teacher, twice, _named(guided, "N-MCTS")], notes, "1 ply: "
-    )
+    guided = f"run:{paths[last]}@sims={expert.simulations},search=policy_bonus"
+    searching = [
+        _named(make_player(guided, game), "N-MCTS"),
+        _named(make_player(f"{guided},solver=true", game), "N-MCTS, solver"),
+    ]
+    others = meet_all(game, [rounds[0], rounds[-1], teacher, twice, *searching], notes, "1 ply: ")
     show_imitation(targets, networks + others, last, arguments.size)
 
 
@@ -160,6 +162,7 @@ def show_imitation(targets: Any, encounters: list[Encounter], last: int, size: i
         ("three rounds of DAgger (last v. first network)", score(final, "round 1"), "66.6 % (+120 Elo)"),
         ("last network, no search, v. its teacher", score(final, "teacher"), "53.7 ± 3.9 %"),
         ("N-MCTS with it v. the teacher", score("N-MCTS", "teacher"), "97 %"),
+        ("the same with a solver v. the teacher", score("N-MCTS, solver", "teacher"), ""),
         ("teacher at twice the simulations v. once", score("twice", "teacher"), "56 %"),
     ]
     print(f"\n{'':<50}{'ours':>18}  paper")

@@ -75,6 +75,7 @@ SEARCH_KEYS: Mapping[SearchName, Mapping[str, str]] = {
         "c_rave": "c_rave",
         "policy_temperature": "policy_temperature",
         "playout_weight": "playout_weight",
+        "solver": "solver",
     },
 }
 """For each search: keys of a config's `[search]` and `[expert]` sections and the arguments they are."""
