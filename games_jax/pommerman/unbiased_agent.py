@@ -10,6 +10,7 @@ jw3il/pomcpp2.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -317,13 +318,12 @@ def _safe_move(grid: Grid, sight: Sight, memory: Memory, place: _Place, word: ja
     safe = [is_on(sight.own, grid.back(free, direction)) for direction in DIRECTIONS]
     keys = [dice.mix(word, direction) >> 1 for direction in DIRECTIONS]
     keys = [jnp.where(ok, key, _LAST) for ok, key in zip(safe, keys, strict=True)]
-    count = sum(ok.astype(jnp.int32) for ok in safe)
-    ranks = [
-        sum(((o < key) | ((o == key) & (j < d))).astype(jnp.int32) for j, o in enumerate(keys))
-        for d, key in enumerate(keys)
-    ]
+    count = functools.reduce(jnp.add, [ok.astype(jnp.int32) for ok in safe])
+    before = [[(o < key) | ((o == key) & (j < d)) for j, o in enumerate(keys)] for d, key in enumerate(keys)]
+    ranks = [functools.reduce(jnp.add, [one.astype(jnp.int32) for one in row]) for row in before]
     queue = [
-        sum(jnp.where(ranks[d] == slot, np.int32(d), np.int32(0)) for d in DIRECTIONS) for slot in range(4)
+        functools.reduce(jnp.add, [jnp.where(ranks[d] == slot, np.int32(d), np.int32(0)) for d in DIRECTIONS])
+        for slot in range(4)
     ]
     been = [jnp.any(jnp.stack([number == other for other in memory.recent])) for number in _neighbours(place)]
     at = jnp.zeros((), jnp.int32)
