@@ -85,8 +85,9 @@ class _Place(NamedTuple):
         walkable: passages and items.
         soon: the cells that a blast reaches within one step, and within two.
         danger: int32 `[]`, the steps until a blast reaches its own cell, 0 for never.
-        ways: for each direction, the cells to which it would set out that way.
-        items: the nearest items to which it can set out without running into a blast.
+        reached: the cells that it can reach, those of other agents at the end of a path included.
+        item: int32 `[]`, the first move to the nearest item to which it can set out without running into a
+            blast; stop if there is none.
     """
 
     row: jax.Array
@@ -94,8 +95,8 @@ class _Place(NamedTuple):
     walkable: Board
     soon: tuple[Board, Board]
     danger: jax.Array
-    ways: tuple[Board, ...]
-    items: Board
+    reached: Board
+    item: jax.Array
 
 
 def start(seed: jax.Array) -> Memory:
@@ -119,7 +120,7 @@ def act(grid: Grid, sight: Sight, memory: Memory, orders: Orders | None = None) 
     if orders is None:
         orders = orders_of(grid, memory, len(sight.others))
     seed, word = dice.roll(memory.seed)
-    place = _survey(grid, sight)
+    place = _survey(grid, sight, orders)
     action = _decide(grid, sight, memory, place, orders, word)
     going = _number(place)
     for direction, number in enumerate(_neighbours(place)):
@@ -127,7 +128,7 @@ def act(grid: Grid, sight: Sight, memory: Memory, orders: Orders | None = None) 
     return action, Memory((*memory.recent[1:], going), memory.order, seed)
 
 
-def _survey(grid: Grid, sight: Sight) -> _Place:
+def _survey(grid: Grid, sight: Sight, orders: Orders) -> _Place:
     blocked = [sight.rigid, sight.wood, sight.bombs, sight.flames, sight.fog, sight.agents()]
     first = equals(sight.life, 1, sight.bombs)
     second = equals(sight.life, 2, sight.bombs)
@@ -137,9 +138,29 @@ def _survey(grid: Grid, sight: Sight) -> _Place:
     )
     walkable, *soon = bits.compute_once(grid.complement(union(blocked)), *soon)
     row, column = sight.me.cell // np.int32(grid.size), sight.me.cell % np.int32(grid.size)
-    items = bits.both(bits.either(*sight.item), _square(grid, row, column))
-    ways, items = _explore(grid, sight, walkable, soon[0], items)
-    return _Place(row, column, walkable, (soon[0], soon[1]), _danger(grid, sight), ways, items)
+    reached = _reach(grid, sight, walkable)
+    items = bits.both(bits.both(bits.either(*sight.item), reached), _square(grid, row, column))
+    ways, items = _nearest(grid, sight, walkable, soon[0], items)
+    target = _first(grid, orders, bits.unpack(items, grid.positions))
+    item = jnp.zeros((), jnp.int32)
+    for direction in DIRECTIONS:
+        item = jnp.where(is_on(ways[direction], target), np.int32(GO_UP + direction), item)
+    return _Place(row, column, walkable, (soon[0], soon[1]), _danger(grid, sight), reached, item)
+
+
+def _reach(grid: Grid, sight: Sight, walkable: Board) -> Board:
+    """The cells to which there is a path; agents may be at its end."""
+
+    def more(carry: tuple[Board, Board]) -> tuple[Board, Board]:
+        reached, _ = carry
+        wider = bits.either(reached, bits.both(grid.spread(reached), walkable))
+        wider = bits.either(wider, bits.both(grid.spread(wider), walkable))
+        return bits.compute_once(wider, bits.without(wider, reached))  # type: ignore[return-value]
+
+    reached, _ = jax.lax.while_loop(lambda carry: bits.is_any(carry[1]), more, (sight.own, sight.own))
+    met = bits.both(grid.spread(reached), union(sight.others))
+    (found,) = bits.compute_once(bits.without(bits.either(reached, met), sight.own))
+    return found
 
 
 def _square(grid: Grid, row: jax.Array, column: jax.Array) -> Board:
@@ -162,34 +183,34 @@ class _Front(NamedTuple):
     items: Board
 
 
-def _explore(
+def _nearest(
     grid: Grid, sight: Sight, walkable: Board, blast: Board, items: Board
 ) -> tuple[tuple[Board, ...], Board]:
-    """The cells that shortest paths reach by each first move, and the nearest of `items` with a safe one.
+    """The nearest of `items` with a safe first move; also what each first move reaches in so many steps.
 
-    Agents are reached but not passed.
+    `items` can be reached. Of several shortest paths to a cell the program knows one, `_ORDER` says which: an
+    item is passed over if that one is unsafe.
     """
-    others = union(sight.others)
-    open_cells, none = bits.either(walkable, others), grid.empty()
+    none = grid.empty()
 
     def add(front: _Front, wider: list[Board]) -> _Front:
         taken = bits.either(union(front.ways), sight.own)
         new: dict[int, Board] = {}
         for direction in _ORDER:
-            new[direction] = bits.without(bits.both(wider[direction], open_cells), taken)
+            new[direction] = bits.without(bits.both(wider[direction], walkable), taken)
             taken = bits.either(taken, new[direction])
         safe = [bits.where(blasted[d], none, bits.both(new[d], items)) for d in DIRECTIONS]
         found = bits.where(bits.is_any(front.items), front.items, union(safe))
         ways = [bits.either(front.ways[d], new[d]) for d in DIRECTIONS]
-        newest = [bits.both(new[d], walkable) for d in DIRECTIONS]
-        *boards, found = bits.compute_once(*ways, *newest, found)
+        *boards, found = bits.compute_once(*ways, *(new[d] for d in DIRECTIONS), found)
         return _Front(tuple(boards[:4]), tuple(boards[4:]), found)
 
     beside = [grid.shift(sight.own, direction) for direction in DIRECTIONS]
     blasted = [is_on(blast, cell) for cell in beside]
     first = add(_Front((none,) * 4, (none,) * 4, none), beside)
+    some = bits.is_any(items)
     last = jax.lax.while_loop(
-        lambda front: bits.is_any(union(front.newest)),
+        lambda front: some & ~bits.is_any(front.items) & bits.is_any(union(front.newest)),
         lambda front: add(front, [grid.spread(board) for board in front.newest]),
         first,
     )
@@ -217,24 +238,22 @@ def _danger(grid: Grid, sight: Sight) -> jax.Array:
 def _decide(
     grid: Grid, sight: Sight, memory: Memory, place: _Place, orders: Orders, word: jax.Array
 ) -> jax.Array:
-    flees = _towards(place, _refuge(grid, orders, place))
-    saved = _walks_safely(grid, sight, place, flees, place.soon[0])
     in_danger = place.danger > 0
     attacks = ~in_danger & (sight.me.ammo > 0)
     prey, near = _prey(grid, sight, orders, place)
-    hunts = _towards(place, prey)
-    goes = near & _walks_safely(grid, sight, place, hunts, place.soon[1])
+    towards = _towards(grid, sight, place, bits.where(in_danger, _refuge(grid, orders, place), prey))
+    saved = _walks_safely(grid, sight, place, towards, place.soon[0])
+    goes = near & _walks_safely(grid, sight, place, towards, place.soon[1])
     anywhere = (dice.mix(word, 1) >> 30).astype(jnp.int32) + np.int32(GO_UP)
     beside = grid.spread(sight.own)
 
     wished = _safe_move(grid, sight, memory, place, dice.mix(word, 2))
-    item = _towards(place, _first(grid, orders, bits.unpack(place.items, grid.positions)))
-    wished = jnp.where(item != STOP, item, wished)
+    wished = jnp.where(place.item != STOP, place.item, wished)
     wished = jnp.where(attacks & is_on(beside, sight.wood), np.int32(LAY_BOMB), wished)
-    wished = jnp.where(attacks & goes, hunts, wished)
+    wished = jnp.where(attacks & goes, towards, wished)
     wished = jnp.where(attacks & near & _loops(memory), anywhere, wished)
     wished = jnp.where(attacks & is_on(beside, sight.enemies), np.int32(LAY_BOMB), wished)
-    return jnp.where(in_danger & saved, flees, wished)
+    return jnp.where(in_danger & saved, towards, wished)
 
 
 def _loops(memory: Memory) -> jax.Array:
@@ -243,11 +262,28 @@ def _loops(memory: Memory) -> jax.Array:
     return (c < 0) | ((a == c) & (b == d) & (a >= 0)) | ((a < 0) & (b >= 0) & (b == d))
 
 
-def _towards(place: _Place, target: Board) -> jax.Array:
-    """The first move to a cell; stop if there is none or it is not reached."""
+def _towards(grid: Grid, sight: Sight, place: _Place, target: Board) -> jax.Array:
+    """The first move of the program's shortest path to a cell that is reached; stop if there is no cell.
+
+    It searches in breadth in `_ORDER`, so that of the first moves of all shortest paths it takes the first.
+    """
+    beside = bits.both(grid.spread(sight.own), bits.either(place.walkable, target))
+    (target, beside) = bits.compute_once(target, beside)
+
+    def more(carry: tuple[Board, Board]) -> tuple[Board, Board]:
+        trail, _ = carry
+        wider = bits.either(trail, bits.both(grid.spread(trail), place.walkable))
+        return bits.compute_once(wider, bits.without(wider, trail))  # type: ignore[return-value]
+
+    def searching(carry: tuple[Board, Board]) -> jax.Array:
+        return bits.is_any(carry[1]) & ~is_on(carry[0], beside)
+
+    trail, _ = jax.lax.while_loop(searching, more, (target, target))
+    starts = bits.both(trail, beside)
     action = jnp.zeros((), jnp.int32)
-    for direction in DIRECTIONS:
-        action = jnp.where(is_on(place.ways[direction], target), np.int32(GO_UP + direction), action)
+    for direction in reversed(_ORDER):
+        sets_out = is_on(sight.own, grid.back(starts, direction))
+        action = jnp.where(sets_out, np.int32(GO_UP + direction), action)
     return action
 
 
@@ -270,7 +306,7 @@ def _refuge(grid: Grid, orders: Orders, place: _Place) -> Board:
     row_near, column_near = ((lines >= at - time) & (lines < at + time) for at in (place.row, place.column))
     away = jnp.abs(place.row - lines)[:, None] + jnp.abs(place.column - lines)[None, :]
     first_far = jnp.min(jnp.where(column_near, _LAST, orders.columns))
-    safe = bits.unpack(bits.without(union(place.ways), place.soon[0]), grid.positions)
+    safe = bits.unpack(bits.without(place.reached, place.soon[0]), grid.positions)
     inspected = row_near[:, None] & (orders.columns < first_far)[None, :] & (away <= time)
     return _first(grid, orders, safe & inspected)
 
@@ -288,12 +324,11 @@ def _prey(grid: Grid, sight: Sight, orders: Orders, place: _Place) -> tuple[Boar
 
     Also whether any enemy is near enough, bool `[]`.
     """
-    at_hand = union(place.ways)
     best, chosen, any_near = jnp.full((), _LAST, jnp.uint32), grid.empty(), jnp.zeros((), bool)
     for i, (cell, (row, column)) in enumerate(zip(sight.others, sight.places(grid), strict=True)):
         away = jnp.abs(place.row - row) + jnp.abs(place.column - column)
         near = is_on(sight.enemies, cell) & (away <= _HUNT)
-        order = jnp.where(near & is_on(at_hand, cell), orders.agents[i], best)
+        order = jnp.where(near & is_on(place.reached, cell), orders.agents[i], best)
         chosen = bits.where(order < best, cell, chosen)
         best, any_near = jnp.minimum(order, best), any_near | near
     return chosen, any_near
@@ -309,39 +344,46 @@ def _neighbours(place: _Place) -> list[jax.Array]:
     return [_number(place) + np.int32(_ROW * ROWS[d] + COLUMNS[d]) for d in DIRECTIONS]
 
 
-def _safe_move(grid: Grid, sight: Sight, memory: Memory, place: _Place, word: jax.Array) -> jax.Array:
-    """One of the first two safe neighbours in a random order, recent places last; or stop.
+def _first_two(count: int, recent: int) -> tuple[int, int]:
+    """Which of the places of a queue of `count` are its first two once recent ones have been moved back.
 
-    The program's queue loses a recent place as it moves it back, and gets the next one twice.
+    Bit i of `recent` says that place i is. The program's queue loses a recent place as it moves it back and
+    gets the next one twice, unless it is the last.
     """
+    queue, at = list(range(count)), 0
+    for _ in range(count):
+        if not recent >> queue[at] & 1:
+            at += 1
+        elif at < len(queue) - 1:
+            del queue[at]
+            queue.append(queue[at])
+    return (queue[0], queue[min(1, count - 1)]) if count else (0, 0)
+
+
+_FIRST_TWO = np.array([[_first_two(count, recent) for recent in range(16)] for count in range(5)], np.int32)
+
+
+def _safe_move(grid: Grid, sight: Sight, memory: Memory, place: _Place, word: jax.Array) -> jax.Array:
+    """One of the first two safe neighbours in a random order, recent places last; or stop."""
     free = bits.without(place.walkable, place.soon[0])
     safe = [is_on(sight.own, grid.back(free, direction)) for direction in DIRECTIONS]
     keys = [dice.mix(word, direction) >> 1 for direction in DIRECTIONS]
     keys = [jnp.where(ok, key, _LAST) for ok, key in zip(safe, keys, strict=True)]
-    count = functools.reduce(jnp.add, [ok.astype(jnp.int32) for ok in safe])
     before = [[(o < key) | ((o == key) & (j < d)) for j, o in enumerate(keys)] for d, key in enumerate(keys)]
-    ranks = [functools.reduce(jnp.add, [one.astype(jnp.int32) for one in row]) for row in before]
-    queue = [
-        functools.reduce(jnp.add, [jnp.where(ranks[d] == slot, np.int32(d), np.int32(0)) for d in DIRECTIONS])
-        for slot in range(4)
-    ]
-    been = [jnp.any(jnp.stack([number == other for other in memory.recent])) for number in _neighbours(place)]
-    at = jnp.zeros((), jnp.int32)
-    for step in range(4):
-        recent = _pick(been, _pick(queue, at)) & (step < count)
-        shifts = recent & (at < count - 1)
-        moved = [jnp.where(slot >= at, queue[min(slot + 1, 3)], queue[slot]) for slot in range(4)]
-        moved = [jnp.where(slot == count - 1, _pick(moved, at), moved[slot]) for slot in range(4)]
-        queue = [jnp.where(shifts, new, old) for new, old in zip(moved, queue, strict=True)]
-        at = at + jnp.where(recent, np.int32(0), np.int32(1))
-    second = (dice.mix(word, 4) >> 31 == 1) & (count > 1)
-    chosen = jnp.where(second, queue[1], queue[0])
-    return jnp.where(count > 0, chosen + np.int32(GO_UP), np.int32(STOP))
+    ranks = [_total(row) for row in before]
+    recent = jnp.zeros((), jnp.int32)
+    for ok, rank, number in zip(safe, ranks, _neighbours(place), strict=True):
+        been = functools.reduce(jnp.logical_or, [number == other for other in memory.recent])
+        recent = recent | jnp.where(ok & been, np.int32(1) << rank, np.int32(0))
+    second = (dice.mix(word, 4) >> 31).astype(jnp.int32)
+    chosen = jnp.asarray(_FIRST_TWO)[_total(safe), recent, second]
+    action = jnp.zeros((), jnp.int32)
+    for direction in DIRECTIONS:
+        here = safe[direction] & (ranks[direction] == chosen)
+        action = jnp.where(here, np.int32(GO_UP + direction), action)
+    return action
 
 
-def _pick(values: list[jax.Array], index: jax.Array) -> jax.Array:
-    """`values[index]`, the last one where `index` is larger."""
-    chosen = values[-1]
-    for i in reversed(range(len(values) - 1)):
-        chosen = jnp.where(index == i, values[i], chosen)
-    return chosen
+def _total(conditions: list[jax.Array]) -> jax.Array:
+    """How many of them hold, int32 `[]`."""
+    return functools.reduce(jnp.add, [condition.astype(jnp.int32) for condition in conditions])
