@@ -257,7 +257,7 @@ def within_budget(family: str, size: int, seed: int, budget: float, arguments: a
     ]
     path = CONFIGS / f"{config}.toml"
     guess = max(round(budget / per_iteration(algorithms.load(path, overrides), size)), 4)
-    every = max(guess // 3, 1)
+    every = guess // 3
     overrides += [f"checkpoint.every={every}", f"checkpoint.milestone_every={every}"]
     spent = evaluations(directory) if (directory / METRICS).exists() else {0: 0.0}
     while spent[max(spent)] < 0.9 * budget:

@@ -54,7 +54,6 @@ class Labelled(NamedTuple):
     states: Any
     weights: jax.Array
     values: jax.Array
-    usable: jax.Array
     games: jax.Array
     plies: jax.Array
     evaluations: jax.Array
@@ -150,12 +149,13 @@ class ExpertIteration:
         def gather(number: jax.Array, carry: tuple[imitation.Dataset, jax.Array]):
             data, counts = carry
             new = self._label(jax.random.fold_in(key, number), state.variables, state.iteration > 0)
-            data = imitation.insert(self.game, data, new.states, new.weights, new.values, new.usable)
-            costs = [new.games, new.plies, jnp.sum(new.usable.astype(jnp.int32)), new.evaluations]
+            every = jnp.ones(self.chunk, bool)
+            data = imitation.insert(self.game, data, new.states, new.weights, new.values, every)
+            costs = [new.games, new.plies, new.evaluations]
             return data, counts + jnp.stack([cost.astype(jnp.float32) for cost in costs])
 
-        data, (games, plies, labelled, evaluations) = jax.lax.fori_loop(
-            0, chunks, gather, (data, jnp.zeros(4, jnp.float32))
+        data, (games, plies, evaluations) = jax.lax.fori_loop(
+            0, chunks, gather, (data, jnp.zeros(3, jnp.float32))
         )
         fit_key = jax.random.fold_in(key, _FIT)
         variables = self.network.init(fit_key) if config.fit.reset else state.variables
@@ -172,7 +172,7 @@ class ExpertIteration:
         metrics |= {
             "games": games.astype(jnp.int32),
             "plies": plies.astype(jnp.int32),
-            "simulations": labelled.astype(jnp.int32) * config.expert.simulations,
+            "simulations": chunks * self.chunk * config.expert.simulations,
             "samples": metrics.pop("steps") * config.fit.batch_size,
             "positions": jnp.sum(data.usable & (jnp.arange(len(data.usable)) < data.filled)).astype(
                 jnp.int32
@@ -224,7 +224,6 @@ class ExpertIteration:
             states,
             weights,
             values,
-            jnp.ones(expert.batch, bool),
             jnp.int32(expert.batch),
             plies,
             cost + searches,
@@ -277,7 +276,7 @@ class ExpertIteration:
         if settings.value_target == "root":
             values = roots
         ended = jnp.sum(played.over.astype(jnp.int32))
-        return Labelled(states, weights, values, jnp.ones(plies, bool), ended, jnp.int32(plies), cost)
+        return Labelled(states, weights, values, ended, jnp.int32(plies), cost)
 
 
 def _without_priors(kind: Any) -> Any:
