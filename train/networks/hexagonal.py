@@ -15,6 +15,7 @@ import numpy as np
 
 from games_jax.game import Game
 from games_jax.hex import Hex
+from train.networks.convolution import Conv
 from train.networks.heads import SMALL_INIT, HeadOptions, value_from_logits
 from train.networks.network import NetworkOutput
 from train.schema import ConfigError, setting, settings
@@ -52,7 +53,7 @@ class Hexagonal(nn.Module):
         """A convolution of one cell or of a cell and its six neighbours, layer norm, ELU."""
         options = self.options
         mask = np.broadcast_to(_HEXAGON, (3, 3, planes.shape[-1], options.channels)) if size == 3 else None
-        conv = nn.Conv(
+        conv = Conv(
             options.channels, (size, size), padding=padding, use_bias=False, mask=mask, dtype=options.dtype
         )
         return nn.elu(nn.LayerNorm(dtype=options.dtype)(conv(planes)))

@@ -12,6 +12,7 @@ import flax.linen as nn
 import jax
 
 from games_jax.game import Game
+from train.networks.convolution import Conv
 from train.networks.heads import HeadOptions, Heads
 from train.networks.network import NetworkOutput
 from train.schema import ConfigError, setting, settings
@@ -51,7 +52,7 @@ class ResNet(nn.Module):
 
     def conv(self, planes: jax.Array, channels: int, size: int) -> jax.Array:
         """A convolution without bias: the norm that follows each one brings its own."""
-        return nn.Conv(channels, (size, size), use_bias=False, dtype=self.options.dtype)(planes)
+        return Conv(channels, (size, size), use_bias=False, dtype=self.options.dtype)(planes)
 
     def norm_relu(self, planes: jax.Array) -> jax.Array:
         """The norm that `options` names, and a relu."""
