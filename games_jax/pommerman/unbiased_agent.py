@@ -148,16 +148,23 @@ def _survey(grid: Grid, sight: Sight, orders: Orders) -> _Place:
     return _Place(row, column, walkable, (soon[0], soon[1]), _danger(grid, sight), reached, item)
 
 
+def _flood(grid: Grid, start: Board, free: Board, stop: Board) -> Board:
+    """What `start` spreads to over free cells, step by step, until it meets `stop`.
+
+    Whether to go on is carried along: as a condition on the boards it would be computed again for every word
+    of the loop's batch. `bits.compute_once` costs more here than it saves: its words are not vectorised.
+    """
+
+    def more(carry: tuple[Board, jax.Array]) -> tuple[Board, jax.Array]:
+        wider = bits.either(carry[0], bits.both(grid.spread(carry[0]), free))
+        return wider, bits.is_any(bits.without(wider, carry[0])) & ~is_on(wider, stop)
+
+    return jax.lax.while_loop(lambda carry: carry[1], more, (start, ~is_on(start, stop)))[0]
+
+
 def _reach(grid: Grid, sight: Sight, walkable: Board) -> Board:
     """The cells to which there is a path; agents may be at its end."""
-
-    def more(carry: tuple[Board, Board]) -> tuple[Board, Board]:
-        reached, _ = carry
-        wider = bits.either(reached, bits.both(grid.spread(reached), walkable))
-        wider = bits.either(wider, bits.both(grid.spread(wider), walkable))
-        return bits.compute_once(wider, bits.without(wider, reached))  # type: ignore[return-value]
-
-    reached, _ = jax.lax.while_loop(lambda carry: bits.is_any(carry[1]), more, (sight.own, sight.own))
+    reached = _flood(grid, sight.own, walkable, grid.empty())
     met = bits.both(grid.spread(reached), union(sight.others))
     (found,) = bits.compute_once(bits.without(bits.either(reached, met), sight.own))
     return found
@@ -175,14 +182,6 @@ def _square(grid: Grid, row: jax.Array, column: jax.Array) -> Board:
     return bits.both(lines(row, grid.positions), lines(column, grid.positions.T))
 
 
-class _Front(NamedTuple):
-    """A search in breadth: what each first move reaches, its newest cells, and the first items found."""
-
-    ways: tuple[Board, ...]
-    newest: tuple[Board, ...]
-    items: Board
-
-
 def _nearest(
     grid: Grid, sight: Sight, walkable: Board, blast: Board, items: Board
 ) -> tuple[tuple[Board, ...], Board]:
@@ -191,30 +190,36 @@ def _nearest(
     `items` can be reached. Of several shortest paths to a cell the program knows one, `_ORDER` says which: an
     item is passed over if that one is unsafe.
     """
-    none = grid.empty()
-
-    def add(front: _Front, wider: list[Board]) -> _Front:
-        taken = bits.either(union(front.ways), sight.own)
-        new: dict[int, Board] = {}
-        for direction in _ORDER:
-            new[direction] = bits.without(bits.both(wider[direction], walkable), taken)
-            taken = bits.either(taken, new[direction])
-        safe = [bits.where(blasted[d], none, bits.both(new[d], items)) for d in DIRECTIONS]
-        found = bits.where(bits.is_any(front.items), front.items, union(safe))
-        ways = [bits.either(front.ways[d], new[d]) for d in DIRECTIONS]
-        *boards, found = bits.compute_once(*ways, *(new[d] for d in DIRECTIONS), found)
-        return _Front(tuple(boards[:4]), tuple(boards[4:]), found)
-
+    items = bits.both(items, walkable)
     beside = [grid.shift(sight.own, direction) for direction in DIRECTIONS]
     blasted = [is_on(blast, cell) for cell in beside]
-    first = add(_Front((none,) * 4, (none,) * 4, none), beside)
-    some = bits.is_any(items)
-    last = jax.lax.while_loop(
-        lambda front: some & ~bits.is_any(front.items) & bits.is_any(union(front.newest)),
-        lambda front: add(front, [grid.spread(board) for board in front.newest]),
-        first,
-    )
-    return last.ways, last.items
+
+    def claimed(ways: tuple[Board, ...]) -> tuple[Board, ...]:
+        """The ways, each cell that several shortest paths lead to left to the first of them."""
+        claims, earlier = list(ways), grid.empty()
+        for direction in _ORDER:
+            claims[direction] = bits.without(ways[direction], earlier)
+            earlier = bits.either(earlier, ways[direction])
+        return tuple(claims)
+
+    def found(ways: tuple[Board, ...]) -> Board:
+        claims = claimed(ways)
+        safe = union(bits.where(blasted[d], grid.empty(), claims[d]) for d in DIRECTIONS)
+        return bits.both(items, safe)
+
+    def unfinished(ways: tuple[Board, ...]) -> jax.Array:
+        return ~bits.is_any(found(ways)) & bits.is_any(bits.without(items, union(ways)))
+
+    def more(carry: tuple[tuple[Board, ...], jax.Array]) -> tuple[tuple[Board, ...], jax.Array]:
+        ways, _ = carry
+        free = bits.without(walkable, union(ways))
+        ways = tuple(bits.either(way, bits.both(grid.spread(way), free)) for way in ways)
+        return ways, unfinished(ways)
+
+    start = tuple(bits.both(cell, walkable) for cell in beside)
+    ways, _ = jax.lax.while_loop(lambda carry: carry[1], more, (start, unfinished(start)))
+    *claims, nearest = bits.compute_once(*claimed(ways), found(ways))
+    return tuple(claims), nearest
 
 
 def _danger(grid: Grid, sight: Sight) -> jax.Array:
@@ -268,17 +273,8 @@ def _towards(grid: Grid, sight: Sight, place: _Place, target: Board) -> jax.Arra
     It searches in breadth in `_ORDER`, so that of the first moves of all shortest paths it takes the first.
     """
     beside = bits.both(grid.spread(sight.own), bits.either(place.walkable, target))
-    (target, beside) = bits.compute_once(target, beside)
-
-    def more(carry: tuple[Board, Board]) -> tuple[Board, Board]:
-        trail, _ = carry
-        wider = bits.either(trail, bits.both(grid.spread(trail), place.walkable))
-        return bits.compute_once(wider, bits.without(wider, trail))  # type: ignore[return-value]
-
-    def searching(carry: tuple[Board, Board]) -> jax.Array:
-        return bits.is_any(carry[1]) & ~is_on(carry[0], beside)
-
-    trail, _ = jax.lax.while_loop(searching, more, (target, target))
+    target, beside = bits.compute_once(target, beside)
+    trail = _flood(grid, target, place.walkable, beside)
     starts = bits.both(trail, beside)
     action = jnp.zeros((), jnp.int32)
     for direction in reversed(_ORDER):
