@@ -359,7 +359,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=("imitation", "exit", "compare", "throughput"))
-    parser.add_argument("--size", type=int, default=5, choices=(5, 6, 7), help="of the board (default 5)")
+    parser.add_argument("--size", type=int, default=5, choices=(5, 6, 7, 9), help="of the board (default 5)")
     parser.add_argument("--seeds", type=int, default=3, help="fits or runs of each kind (default 3)")
     parser.add_argument("--repeats", type=int, default=4, help="games from each solved opening (default 4)")
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES), metavar="NAME")

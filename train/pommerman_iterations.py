@@ -45,10 +45,11 @@ SMALL_NETWORK: dict[str, Any] = {
     "channels": 24,
     "expansion": 2,
     "blocks": 0,
-    "late_blocks": 3,
+    "late_blocks": 1,
     "value_width": 64,
     "halve": "stem",
     "norm": "none",
+    "own_plane": 10,
 }
 """Options of a network "rise" of 2.9 million operations a position, a twentieth of the paper's, for CPUs."""
 
@@ -56,7 +57,6 @@ VALUE_WEIGHT = 0.1 / 0.9
 """Of the value's loss beside the policy's; Adam does not mind the common factor of 0.9."""
 
 _LOSS = learner.LossOptions(value_loss_weight=VALUE_WEIGHT, value_target_mix=0.0, augment=False)
-_STEPS_AT_ONCE = 100
 _WARM_UP = 100
 
 
@@ -134,9 +134,9 @@ def train(
         network: learns.
         optimizer: as the trainee's.
         trainee: goes on.
-        data: C positions, best as NumPy arrays: a hundred steps' worth goes to the device at a time.
+        data: C positions, best as NumPy arrays: a step's worth goes to the device at a time.
         seed: of the choice of positions and symmetries.
-        steps: rounded up to hundreds.
+        steps: how many.
         batch_size: N.
 
     Raises:
@@ -147,35 +147,29 @@ def train(
     if not len(rows):
         raise ValueError("no position of the data is usable; expected games that ended.")
     random, key = np.random.default_rng(seed), jax.random.key(seed)
-    for number in range(-(-steps // _STEPS_AT_ONCE)):
-        chosen = rows[random.integers(0, len(rows), (_STEPS_AT_ONCE, batch_size))]
-        step_key = jax.random.fold_in(key, number)
-        trainee = _steps(view, network, optimizer, trainee, _batch(data, chosen), step_key)
+    for number in range(steps):
+        batch = _batch(data, rows[random.integers(0, len(rows), batch_size)])
+        trainee = _step(view, network, optimizer, trainee, batch, jax.random.fold_in(key, number))
     return trainee
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _steps(
+def _step(
     view: SinglePlayerView,
     network: Network,
     optimizer: optax.GradientTransformation,
     trainee: Trainee,
-    batches: Batch,
+    batch: Batch,
     key: jax.Array,
 ) -> Trainee:
-    def step(trainee: Trainee, given: tuple[Batch, jax.Array]) -> tuple[Trainee, None]:
-        batch, key = given
-        turned = _Turned(view, k=jax.random.randint(key, (), 0, len(cast(Any, view.game).symmetries)))
-        batch = batch._replace(weights=jax.vmap(turned.turn)(batch.weights))
-        gradient, _ = jax.grad(
-            lambda variables: learner.loss(turned, network, _LOSS, variables, batch, key), has_aux=True
-        )(trainee.variables)
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes integers and floats
-            updates, state = optimizer.update(gradient, trainee.optimizer, trainee.variables)
-        return Trainee(optax.apply_updates(trainee.variables, updates), state), None
-
-    keys = jax.random.split(key, len(batches.weights))
-    return jax.lax.scan(step, trainee, (batches, keys))[0]
+    turned = _Turned(view, k=jax.random.randint(key, (), 0, len(cast(Any, view.game).symmetries)))
+    batch = batch._replace(weights=jax.vmap(turned.turn)(batch.weights))
+    gradient, _ = jax.grad(
+        lambda variables: learner.loss(turned, network, _LOSS, variables, batch, key), has_aux=True
+    )(trainee.variables)
+    with jax.numpy_dtype_promotion("standard"):  # optax mixes integers and floats
+        updates, state = optimizer.update(gradient, trainee.optimizer, trainee.variables)
+    return Trainee(optax.apply_updates(trainee.variables, updates), state)
 
 
 def examine(

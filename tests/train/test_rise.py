@@ -5,7 +5,7 @@ import pytest
 
 import games_jax
 from train.networks import make_network
-from train.networks.rise import _depthwise, _products
+from train.networks.rise import OwnCell, RiseOptions, _depthwise, _products
 from train.schema import ConfigError
 
 GAME = games_jax.make("pommerman", mode="one_v_one")
@@ -60,3 +60,59 @@ def test_blocks_without_norms_begin_as_the_identity():
 def test_no_blocks_fit_before_the_stem():
     with pytest.raises(ConfigError, match="expected blocks = 0"):
         make_network("rise", GAME, **{**SMALL, "blocks": 1}).init(jax.random.key(0))
+
+
+def test_the_own_plane_is_one_of_the_observation():
+    planes = GAME.observation_shape[-1]
+    with pytest.raises(
+        ConfigError, match=f"own_plane = {planes} is out of range; expected 0 to {planes - 1}"
+    ):
+        make_network("rise", GAME, **SMALL, own_plane=planes)
+
+
+class TestOwnCell:
+    """Features of a 9x9 board of three planes, the last one the own piece, and of its 5x5 trunk."""
+
+    module = OwnCell(RiseOptions(own_plane=2, window=2, own_width=16))
+
+    def features(self, cell, *, planes, trunk):
+        planes = planes.at[..., 2].set(0)
+        if cell is not None:
+            planes = planes.at[0, *cell, 2].set(1)
+        variables = self.module.init(jax.random.key(0), planes, trunk)
+        return np.asarray(self.module.apply(variables, planes, trunk)[0])
+
+    def boards(self):
+        keys = jax.random.split(jax.random.key(1))
+        return jax.random.normal(keys[0], (1, 9, 9, 3)), jax.random.normal(keys[1], (1, 5, 5, 4))
+
+    @pytest.mark.parametrize("cell", [(4, 4), (0, 0), (8, 8), (3, 6), (8, 1)])
+    def test_reads_the_window_and_the_trunk_beside_it_alone(self, cell):
+        planes, trunk = self.boards()
+        base = self.features(cell, planes=planes, trunk=trunk)
+        for row in range(9):
+            for column in range(9):
+                changed = self.features(cell, planes=planes.at[0, row, column, 0].add(1), trunk=trunk)
+                seen = max(abs(row - cell[0]), abs(column - cell[1])) <= 2
+                assert (changed != base).any() == seen, (row, column)
+        for row in range(5):
+            for column in range(5):
+                changed = self.features(cell, planes=planes, trunk=trunk.at[0, row, column].add(1))
+                seen = max(abs(2 * row - cell[0]), abs(2 * column - cell[1])) <= 1
+                assert (changed != base).any() == seen, (row, column)
+
+    def test_moves_along_with_the_board(self):
+        planes, trunk = self.boards()
+        moved = self.features(
+            (5, 5), planes=jnp.roll(planes, 2, axis=(1, 2)), trunk=jnp.roll(trunk, 1, axis=(1, 2))
+        )
+        np.testing.assert_allclose(moved, self.features((3, 3), planes=planes, trunk=trunk), atol=1e-6)
+
+    def test_sees_the_edge_of_the_board(self):
+        zeros = jnp.zeros((1, 9, 9, 3)), jnp.zeros((1, 5, 5, 4))
+        middle, edge = (self.features(cell, planes=zeros[0], trunk=zeros[1]) for cell in ((4, 4), (4, 8)))
+        assert (middle != edge).any()
+
+    def test_reads_nothing_once_the_piece_is_gone(self):
+        planes, trunk = self.boards()
+        np.testing.assert_array_equal(self.features(None, planes=planes, trunk=trunk), np.zeros(16))

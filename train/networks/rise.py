@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from games_jax.game import Game
+from train.networks.convolution import Conv
 from train.networks.heads import HeadOptions, Heads
 from train.networks.network import NetworkOutput
 from train.schema import ConfigError, setting, settings
@@ -50,6 +51,14 @@ class RiseOptions(HeadOptions):
         "begin as the identity. Norms take CPUs about as long as the convolutions, in gradients longer.",
         default="layer",
     )
+    own_plane: int | None = setting(
+        "The plane that shows where the player's own piece is. The heads then also read the trunk at that "
+        "cell, and the observation as it is in a window around it; none: the board alone, as published.",
+        default=None,
+        minimum=0,
+    )
+    window: int = setting("Cells of that window to each side of its middle.", default=3, minimum=0)
+    own_width: int = setting("Units that summarise what is read there.", default=128, minimum=1)
 
 
 class Depthwise(nn.Module):
@@ -123,6 +132,42 @@ class Bias(nn.Module):
         return planes + bias.astype(self.dtype)
 
 
+class OwnCell(nn.Module):
+    """What there is around the player's own piece, as features; no different from each other if it is gone.
+
+    What is best to do depends on the neighbourhood, wherever on the board that is: a read-out of the whole
+    board has to learn it for each cell anew.
+    """
+
+    options: RiseOptions
+
+    @nn.compact
+    def __call__(self, observation: jax.Array, trunk: jax.Array) -> jax.Array:
+        """Of planes `[B, H, W, C]` and `[B, ceil(H / 2), ceil(W / 2), D]`, `[B, own_width]`."""
+        options, reach = self.options, self.options.window
+        assert options.own_plane is not None
+        own = observation[..., options.own_plane]
+        row, column = (jnp.argmax(own.any(axis=axis), axis=1) for axis in (2, 1))
+        # Beside the planes one of ones, which is 0 off the board.
+        shown = jnp.concatenate([jax.lax.stop_gradient(observation), jnp.ones_like(own)[..., None]], axis=-1)
+        shown = jnp.pad(shown, ((0, 0), (reach, reach), (reach, reach), (0, 0)))
+        window = jax.vmap(functools.partial(_square, 2 * reach + 1))(shown, row, column)
+        # An odd cell lies between two of the trunk's: both are read, in order.
+        (height, width), game = trunk.shape[1:3], jnp.arange(len(own))
+        rows = [jnp.minimum((row + i) // 2, height - 1) for i in (0, 1)]
+        columns = [jnp.minimum((column + i) // 2, width - 1) for i in (0, 1)]
+        near = [trunk[game, r, c] for r in rows for c in columns]
+        odd = jnp.stack([row % 2, column % 2], axis=-1).astype(trunk.dtype)
+        features = jnp.concatenate([window.reshape(len(own), -1), *near, odd], axis=-1)
+        features = features * own.any(axis=(1, 2))[:, None].astype(trunk.dtype)
+        return nn.leaky_relu(nn.Dense(options.own_width, dtype=options.dtype)(features), _SLOPE)
+
+
+def _square(size: int, planes: jax.Array, row: jax.Array, column: jax.Array) -> jax.Array:
+    """`size` x `size` cells of planes `[H, W, C]`, the first at row and column (int32 `[]`)."""
+    return jax.lax.dynamic_slice(planes, (row, column, jnp.zeros_like(row)), (size, size, planes.shape[-1]))
+
+
 class Rise(nn.Module):
     """A stem, inverted bottlenecks with one stride, and two heads."""
 
@@ -144,7 +189,7 @@ class Rise(nn.Module):
         options: dict[str, Any] = {"use_bias": False, "dtype": self.options.dtype, "kernel_init": start}
         if size == 1:  # the same as a convolution, whose gradient takes CPUs three times as long
             return self.norm(nn.Dense(channels, **options)(planes))
-        convolution = nn.Conv(channels, (size, size), (stride, stride), padding=size // 2, **options)
+        convolution = Conv(channels, (size, size), (stride, stride), padding=size // 2, **options)
         return self.norm(convolution(planes))
 
     def block(self, planes: jax.Array, channels: int, inner: int, *, stride: int = 1) -> jax.Array:
@@ -171,8 +216,11 @@ class Rise(nn.Module):
             planes = self.block(planes, late, options.expansion * late)
         policy = nn.leaky_relu(self.conv(planes, options.policy_channels, 1), _SLOPE).reshape(batch, -1)
         # One plane: a norm over the channels of each cell would leave nothing of it.
-        value = nn.leaky_relu(nn.Conv(1, (1, 1), dtype=options.dtype)(planes), _SLOPE).reshape(batch, -1)
+        value = nn.leaky_relu(Conv(1, (1, 1), dtype=options.dtype)(planes), _SLOPE).reshape(batch, -1)
         value = nn.leaky_relu(nn.Dense(options.value_width, dtype=options.dtype)(value), _SLOPE)
+        if options.own_plane is not None:
+            own = OwnCell(options, name="own_cell")(observation.astype(options.dtype), planes)
+            policy, value = (jnp.concatenate([part, own], axis=-1) for part in (policy, value))
         return Heads(self.num_actions, options, name="heads")(policy, value)
 
 
@@ -180,7 +228,8 @@ def rise(game: Game, options: RiseOptions) -> Rise:
     """The module for `game`.
 
     Raises:
-        ConfigError: the observation is not a board of planes, or there are blocks where none can be.
+        ConfigError: the observation is not a board of planes, there are blocks where none can be, or no
+            such plane.
     """
     if len(game.observation_shape) != 3:
         raise ConfigError(
@@ -191,5 +240,11 @@ def rise(game: Game, options: RiseOptions) -> Rise:
         raise ConfigError(
             f'blocks = {options.blocks} before the board is halved, which halve = "stem" does first of all; '
             "expected blocks = 0 and all of them in late_blocks."
+        )
+    planes = game.observation_shape[-1]
+    if options.own_plane is not None and options.own_plane >= planes:
+        raise ConfigError(
+            f"own_plane = {options.own_plane} is out of range; expected 0 to {planes - 1}, the planes of "
+            f"{game.name}."
         )
     return Rise(game.num_actions, options)
