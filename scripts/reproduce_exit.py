@@ -51,7 +51,7 @@ from train.tournament import every_opening
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = ROOT / "configs"
 OPENINGS = ROOT / "tests" / "data" / "hex_openings.json"
-BUDGET = {5: 4e6, 6: 6e6, 7: 6e6}
+BUDGET = {5: 4e6, 6: 6e6, 7: 6e6, 9: 6e6}
 """Network evaluations of each run of a comparison, by size of the board."""
 
 
@@ -367,6 +367,8 @@ def main() -> int:
     parser.add_argument("--set", dest="overrides", nargs="+", default=[], metavar="KEY=VALUE")
     parser.add_argument("--dir", type=Path, default=Path("runs") / "exit", help="where runs and results are")
     arguments = parser.parse_args()
+    if arguments.what == "exit" and arguments.size == 9:
+        parser.error("exit measures by solved openings, which 9x9 has none of; expected --size 5, 6 or 7.")
     start_jax()
     commands = {"imitation": imitate, "exit": expert_iteration, "compare": compare, "throughput": throughput}
     try:

@@ -118,17 +118,22 @@ def learn(directory: Path, *, samples: int, steps: int, options: dict[str, Any])
 def searcher(view: View, judge: Evaluator, most: int) -> Search:
     """The paper's search of a view, or the network's best action where `most` is 0.
 
-    Its `params` are the network's variables, how many simulations to make, `most` at most, and the root
-    noise's share of the priors: one compiled program for all of them.
+    Its `params` are the network's variables, how many simulations to make, `most` at most, the root noise's
+    share of the priors and the priors' temperature: one compiled program for all of them.
     """
     if most:
 
         def run(key: jax.Array, states: Any, params: Any = None, **unused: Any) -> SearchOutput:
-            variables, simulations, noise = params
+            variables, simulations, noise, temperature = params
             lanes = jax.tree.leaves(states)[0].shape[0]
+
+            def tempered(params: Any, key: jax.Array, states: Any) -> tuple[jax.Array, jax.Array]:
+                logits, value = judge(params, key, states)
+                return logits / temperature, value
+
             search: Any = jaxsearch.puct(
                 view,
-                judge,
+                tempered,
                 simulations=most,
                 c_init=2.5,
                 first_play="loss",
@@ -174,12 +179,14 @@ def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespa
     if arguments.network == "random":
         variables = network.init(jax.random.key(arguments.seed))
     else:
-        variables, _ = checkpoint.load_parameters(directory)
+        iterated = arguments.network == "iterated"
+        variables, _ = checkpoint.load_parameters(newest_iteration(directory) if iterated else directory)
     print(
         "| search | simulations | wins | ties | of them time-outs | losses | steps | ms a position | paper |"
     )
     print("|---" * 9 + "|")
     opponent = AGENTS[arguments.agent](GAME)
+    noise, temperature = jnp.float32(arguments.noise), jnp.float32(arguments.temperature)
     for kind in arguments.kinds:
         searching = [budget for budget in arguments.simulations if budget]
         for budgets in ([0] if 0 in arguments.simulations else [], searching):
@@ -192,7 +199,7 @@ def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespa
                 results = against_models.play(
                     view,
                     run,
-                    (variables, jnp.int32(budget), jnp.float32(arguments.noise)),
+                    (variables, jnp.int32(budget), noise, temperature),
                     opponent,
                     jax.random.key(arguments.seed),
                     games=arguments.games,
@@ -205,12 +212,21 @@ def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespa
                     "models": arguments.models,
                     "opponents": arguments.agent,
                     "noise": arguments.noise,
+                    "temperature": arguments.temperature,
                     "fair": arguments.fair,
                     "simulations": budget,
                     **against_models.shares(results),
                     "seconds_a_position": (time.perf_counter() - began) / int(results.steps.sum()),
                 }
                 report(directory / "search.jsonl", row)
+
+
+def newest_iteration(directory: Path) -> Path:
+    """The checkpoint of the last network that `iterate` has made."""
+    newest = checkpoint.latest(directory / "iterations")
+    if newest is None:
+        raise SystemExit(f"no checkpoint in {directory / 'iterations'}; expected those of `iterate`.")
+    return newest
 
 
 def iterate(directory: Path, options: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -229,13 +245,14 @@ def iterate(directory: Path, options: dict[str, Any], arguments: argparse.Namesp
         first = checkpoint.read_metadata(newest).iteration
         trainee = checkpoint.restore(newest, jax.eval_shape(lambda: trainee), identity=identity)
     view, run = player("SP", arguments.models, variables, options, MOST)
+    noise, temperature = jnp.float32(arguments.noise), jnp.float32(arguments.temperature)
     for number in range(first, arguments.iterations + 1):
         file = checkpoints / f"games_{number}.npz"
         if not file.exists():
             results = against_models.play(
                 view,
                 run,
-                (trainee.variables, jnp.int32(arguments.simulations[0]), jnp.float32(arguments.noise)),
+                (trainee.variables, jnp.int32(arguments.simulations[0]), noise, temperature),
                 AGENTS[arguments.agent](GAME),
                 jax.random.fold_in(jax.random.key(arguments.seed), number),
                 games=arguments.games,
@@ -343,7 +360,7 @@ def sample(directory: Path, options: dict[str, Any], seed: int) -> None:
     """A game that SP-MCTS won, as an animated picture: the shortest one of eight."""
     variables, _ = checkpoint.load_parameters(directory)
     view, run = player("SP", "simple_cpp", variables, options, MOST)
-    params = (variables, jnp.int32(100), jnp.float32(0))
+    params = (variables, jnp.int32(100), jnp.float32(0), jnp.float32(1))
     opponent, key = UnbiasedAgent(GAME), jax.random.key(seed)
     results = against_models.play(view, run, params, opponent, key, games=8, lanes=8, record=True)
     searched = results.searched
@@ -382,8 +399,11 @@ def main() -> None:
     parser.add_argument(
         "--models", choices=(*AGENTS, "network"), default="simple_cpp", help="what the search takes them for"
     )
-    parser.add_argument("--network", choices=("demonstrations", "random"), default="demonstrations")
+    parser.add_argument(
+        "--network", choices=("demonstrations", "iterated", "random"), default="demonstrations"
+    )
     parser.add_argument("--noise", type=float, default=0.25, help="the root noise's share of the priors")
+    parser.add_argument("--temperature", type=float, default=1.0, help="of the network's priors")
     parser.add_argument("--fair", action="store_true", help="searches know of no hidden items")
     parser.add_argument("--seed", type=int, default=7, help="of the games")
     parser.add_argument("--iterations", type=int, default=4)

@@ -187,7 +187,7 @@ class Rise(nn.Module):
         zero = last and self.options.norm == "none"
         start = nn.initializers.zeros_init() if zero else nn.initializers.lecun_normal()
         options: dict[str, Any] = {"use_bias": False, "dtype": self.options.dtype, "kernel_init": start}
-        if size == 1:  # the same as a convolution, whose gradient takes CPUs three times as long
+        if size == 1:  # the same as a convolution, whose gradient takes CPUs half as long again
             return self.norm(nn.Dense(channels, **options)(planes))
         convolution = Conv(channels, (size, size), (stride, stride), padding=size // 2, **options)
         return self.norm(convolution(planes))
