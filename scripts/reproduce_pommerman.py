@@ -17,48 +17,32 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
+from draw_pommerman import IMAGES, PAPER, draw
 
 import jaxsearch
 from games_jax.multi_agent import SinglePlayerView, TwoPlayerView, single_player_view, two_player_view
 from games_jax.opponents import FixedModel, NetworkModel
 from games_jax.pommerman import Pommerman
 from games_jax.pommerman.agents import SimpleAgent, UnbiasedAgent
-from games_jax.pommerman.notation import ACTIONS
 from jaxsearch.types import Evaluator, Search, SearchOutput
 from train import against_models, checkpoint, demonstrations
 from train import pommerman_iterations as iterations
 from train.cli.common import start_jax
 from train.imitation import Dataset
-from train.metrics import read_jsonl
 from train.networks import evaluator, make_network
 
 View = SinglePlayerView | TwoPlayerView
 
-IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"
-
 GAME = Pommerman(random_corners=True)
 
 AGENTS: dict[str, type] = {"simple": SimpleAgent, "simple_cpp": UnbiasedAgent}
-
-PAPER = {
-    ("random", "SP"): {0: 0.100, 50: 0.393, 100: 0.438, 250: 0.490, 500: 0.555, 1000: 0.575},
-    ("demonstrations", "SP"): {0: 0.386, 50: 0.614, 100: 0.680, 250: 0.768, 500: 0.791, 1000: 0.788},
-    ("random", "TP"): {0: 0.095, 50: 0.131, 100: 0.162, 250: 0.167, 500: 0.209, 1000: 0.246},
-    ("demonstrations", "TP"): {0: 0.377, 50: 0.494, 100: 0.615, 250: 0.796, 500: 0.878, 1000: 0.901},
-}
-"""Wins against three SimpleCpp by network, search and simulations (figure 2)."""
-
-ZERO = 20
-"""Where a logarithmic axis shows 0 simulations."""
 
 MOST = 1000
 """Simulations that there is room for: programs are compiled once for all that make fewer."""
@@ -301,61 +285,6 @@ def report(path: Path, row: dict[str, Any]) -> None:
         lines.write(json.dumps(row) + "\n")
 
 
-def draw(directory: Path) -> None:
-    """Figure 2 from `search.jsonl`, dashed the paper's; 3 and 4 from the iterations, if there are any."""
-    rows = read_jsonl(directory / "search.jsonl")
-    rows = [row for row in rows if row["models"] == row["opponents"] == "simple_cpp" and not row.get("fair")]
-    iterated = read_jsonl(directory / "iterations.jsonl")
-    # The first iteration's games are by the network of the demonstrations.
-    rows += [{**row, "network": "demonstrations", "search": "SP"} for row in iterated[:1]]
-    picture, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
-    for colour, (network, kind) in zip(("C7", "C0", "C1", "C3"), PAPER, strict=True):
-        paper = PAPER[network, kind]
-        name, places = f"{kind}, {network}", [max(n, ZERO) for n in paper]
-        axes.plot(places, list(paper.values()), "--", color=colour, alpha=0.6, label=f"paper: {name}")
-        ours = pooled([row for row in rows if (row["network"], row["search"]) == (network, kind)])
-        if ours:
-            counts, wins, errors = zip(*ours, strict=True)
-            places = [max(n, ZERO) for n in counts]
-            axes.errorbar(places, wins, errors, marker="o", capsize=3, color=colour, label=name)
-    axes.set_xscale("log")
-    axes.set_xticks([ZERO, 50, 100, 250, 500, 1000], ["0", "50", "100", "250", "500", "1000"])
-    axes.minorticks_off()
-    axes.set(xlabel="simulations a move", ylabel="wins against three SimpleCpp", ylim=(0, 1))
-    finish(picture, axes, "search")
-    if iterated:
-        picture, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
-        numbers = [row["iteration"] for row in iterated]
-        wins, errors = [row["wins"] for row in iterated], [row["error"] for row in iterated]
-        axes.errorbar(numbers, wins, errors, marker="o", capsize=3, label="wins")
-        axes.plot(numbers, [row["ties"] for row in iterated], marker="s", color="C7", label="ties")
-        axes.set(xlabel="iteration", ylabel="share of games", ylim=(0, 1), xticks=numbers)
-        finish(picture, axes, "iterations")
-        shares = [action_shares(directory / "iterations" / f"games_{number}.npz") for number in numbers]
-        picture, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
-        for name, marker, share in zip(ACTIONS, "os^v<>", np.transpose(shares), strict=True):
-            axes.plot(numbers, share, marker=marker, label=name)
-        axes.set(xlabel="iteration", ylabel="share of moves", ylim=(0, None), xticks=numbers)
-        finish(picture, axes, "actions")
-
-
-def action_shares(file: Path) -> np.ndarray:
-    """How often each action was played in an iteration's games, float `[A]`."""
-    weights = iterations.load(file, single_player_view(GAME, FixedModel())).weights
-    return np.bincount(np.argmax(weights, axis=-1), minlength=len(ACTIONS)) / len(weights)
-
-
-def pooled(rows: list[dict[str, Any]]) -> list[tuple[int, float, float]]:
-    """Simulations, wins and their standard error, all games of as many simulations together."""
-    found = []
-    for simulations in sorted({row["simulations"] for row in rows}):
-        these = [row for row in rows if row["simulations"] == simulations]
-        games = sum(row["games"] for row in these)
-        wins = sum(row["wins"] * row["games"] for row in these) / games
-        found.append((simulations, wins, math.sqrt(wins * (1 - wins) / games)))
-    return found
-
-
 def sample(directory: Path, options: dict[str, Any], seed: int) -> None:
     """A game that SP-MCTS won, as an animated picture: the shortest one of eight."""
     variables, _ = checkpoint.load_parameters(directory)
@@ -371,15 +300,6 @@ def sample(directory: Path, options: dict[str, Any], seed: int) -> None:
     path = IMAGES / "pommerman_game.svg"
     path.write_text(GAME.animate(states))
     print(f"Game of {len(states)} steps, outcome {results.outcome[chosen]:+.0f}: {path}")
-
-
-def finish(picture: Any, axes: Any, name: str) -> None:
-    """Writes `docs/img/pommerman_NAME.png`."""
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=7)
-    path = IMAGES / f"pommerman_{name}.png"
-    picture.savefig(path, dpi=120)
-    print(f"Figure: {path}")
 
 
 def main() -> None:
