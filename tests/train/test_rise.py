@@ -5,7 +5,7 @@ import pytest
 
 import games_jax
 from train.networks import make_network
-from train.networks.rise import OwnCell, RiseOptions, _depthwise, _products
+from train.networks.rise import _depthwise, _products, centred
 from train.schema import ConfigError
 
 GAME = games_jax.make("pommerman", mode="one_v_one")
@@ -70,49 +70,53 @@ def test_the_own_plane_is_one_of_the_observation():
         make_network("rise", GAME, **SMALL, own_plane=planes)
 
 
-class TestOwnCell:
-    """Features of a 9x9 board of three planes, the last one the own piece, and of its 5x5 trunk."""
+@pytest.mark.parametrize("reach", [2, 4])
+def test_the_window_is_within_reach(reach):
+    with pytest.raises(ConfigError, match=f"window = {reach + 1} is more than is seen; .*reach = {reach}"):
+        make_network("rise", GAME, **SMALL, own_plane=10, reach=reach, window=reach + 1)
 
-    module = OwnCell(RiseOptions(own_plane=2, window=2, own_width=16))
 
-    def features(self, cell, *, planes, trunk):
-        planes = planes.at[..., 2].set(0)
-        if cell is not None:
-            planes = planes.at[0, *cell, 2].set(1)
-        variables = self.module.init(jax.random.key(0), planes, trunk)
-        return np.asarray(self.module.apply(variables, planes, trunk)[0])
+class TestCentred:
+    """A 9x9 board of three planes, the last one the own piece."""
 
-    def boards(self):
-        keys = jax.random.split(jax.random.key(1))
-        return jax.random.normal(keys[0], (1, 9, 9, 3)), jax.random.normal(keys[1], (1, 5, 5, 4))
+    board = jax.random.normal(jax.random.key(1), (1, 9, 9, 3)).at[..., 2].set(0)
+
+    def seen(self, cell, board, reach=2):
+        return np.asarray(centred(board.at[0, *cell, 2].set(1), 2, reach)[0])
 
     @pytest.mark.parametrize("cell", [(4, 4), (0, 0), (8, 8), (3, 6), (8, 1)])
-    def test_reads_the_window_and_the_trunk_beside_it_alone(self, cell):
-        planes, trunk = self.boards()
-        base = self.features(cell, planes=planes, trunk=trunk)
-        for row in range(9):
-            for column in range(9):
-                changed = self.features(cell, planes=planes.at[0, row, column, 0].add(1), trunk=trunk)
-                seen = max(abs(row - cell[0]), abs(column - cell[1])) <= 2
-                assert (changed != base).any() == seen, (row, column)
-        for row in range(5):
-            for column in range(5):
-                changed = self.features(cell, planes=planes, trunk=trunk.at[0, row, column].add(1))
-                seen = max(abs(2 * row - cell[0]), abs(2 * column - cell[1])) <= 1
-                assert (changed != base).any() == seen, (row, column)
+    @pytest.mark.parametrize("reach", [2, 5])
+    def test_shows_what_is_around_the_piece_and_zeros_off_the_board(self, cell, reach):
+        seen = self.seen(cell, self.board, reach)
+        assert seen.shape == (2 * reach + 1, 2 * reach + 1, 4)
+        assert seen[reach, reach, 2] == 1
+        assert seen[..., 2].sum() == 1
+        for row, column in np.ndindex(seen.shape[:2]):
+            at = (cell[0] + row - reach, cell[1] + column - reach)
+            inside = 0 <= min(at) and max(at) < 9
+            expected = [*self.board[0, *at, :2], 1] if inside else [0, 0, 0]
+            np.testing.assert_array_equal(seen[row, column, [0, 1, 3]], expected)
 
-    def test_moves_along_with_the_board(self):
-        planes, trunk = self.boards()
-        moved = self.features(
-            (5, 5), planes=jnp.roll(planes, 2, axis=(1, 2)), trunk=jnp.roll(trunk, 1, axis=(1, 2))
-        )
-        np.testing.assert_allclose(moved, self.features((3, 3), planes=planes, trunk=trunk), atol=1e-6)
+    def test_shows_nothing_once_the_piece_is_gone(self):
+        np.testing.assert_array_equal(centred(self.board, 2, 3), np.zeros((1, 7, 7, 4)))
 
-    def test_sees_the_edge_of_the_board(self):
-        zeros = jnp.zeros((1, 9, 9, 3)), jnp.zeros((1, 5, 5, 4))
-        middle, edge = (self.features(cell, planes=zeros[0], trunk=zeros[1]) for cell in ((4, 4), (4, 8)))
-        assert (middle != edge).any()
 
-    def test_reads_nothing_once_the_piece_is_gone(self):
-        planes, trunk = self.boards()
-        np.testing.assert_array_equal(self.features(None, planes=planes, trunk=trunk), np.zeros(16))
+@pytest.mark.parametrize("halve", ["stem", "block"])
+def test_with_its_own_plane_a_network_sees_as_far_as_it_reaches(halve):
+    """And not the rest of the board, nor where on the board it is."""
+    network = make_network("rise", GAME, **{**SMALL, "halve": halve}, own_plane=10, reach=2, window=1)
+    variables = network.init(jax.random.key(0))
+    # Filters that are zero at first, and small last layers, would hide what is read.
+    variables = jax.tree.map(lambda leaf: leaf + 0.1, variables)
+    board = jax.random.normal(jax.random.key(1), (1, 8, 8, 23)).at[..., 10].set(0)
+
+    def judged(board, cell):
+        out = network.apply(variables, board.at[0, *cell, 10].set(1))
+        return np.append(out.policy_logits, out.value)
+
+    base = judged(board, (4, 4))
+    for row, column in np.ndindex(8, 8):
+        near = max(abs(row - 4), abs(column - 4)) <= 2
+        changed = judged(board.at[0, row, column, 0].add(1), (4, 4))
+        assert (changed != base).any() == near, (row, column)
+    np.testing.assert_allclose(judged(jnp.roll(board, -1, axis=(1, 2)), (3, 3)), base, atol=1e-5)

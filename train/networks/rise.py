@@ -52,12 +52,14 @@ class RiseOptions(HeadOptions):
         default="layer",
     )
     own_plane: int | None = setting(
-        "The plane that shows where the player's own piece is. The heads then also read the trunk at that "
-        "cell, and the observation as it is in a window around it; none: the board alone, as published.",
+        "The plane that shows where the player's own piece is. The network then sees the board with that "
+        "cell in the middle, and its heads also read what is near it; none: the board as it lies, as "
+        "published.",
         default=None,
         minimum=0,
     )
-    window: int = setting("Cells of that window to each side of its middle.", default=3, minimum=0)
+    reach: int = setting("Cells to each side of that middle that the network sees.", default=6, minimum=2)
+    window: int = setting("Those of them that the heads read as they are.", default=3, minimum=0)
     own_width: int = setting("Units that summarise what is read there.", default=128, minimum=1)
 
 
@@ -132,40 +134,39 @@ class Bias(nn.Module):
         return planes + bias.astype(self.dtype)
 
 
-class OwnCell(nn.Module):
-    """What there is around the player's own piece, as features; no different from each other if it is gone.
+def centred(observation: jax.Array, plane: int, reach: int) -> jax.Array:
+    """The board around the piece that a plane shows, a square of `2 reach + 1` cells; zeros if it is gone.
 
-    What is best to do depends on the neighbourhood, wherever on the board that is: a read-out of the whole
-    board has to learn it for each cell anew.
+    What is best to do depends on the neighbourhood, wherever on the board that is: who sees the board as it
+    lies has to learn it for each cell anew.
+
+    Args:
+        observation: `[B, H, W, C]`.
+        plane: has one piece at most.
+        reach: cells to each side of it.
+
+    Returns:
+        `[B, 2 reach + 1, 2 reach + 1, C + 1]`; the last plane is 1 on the board and 0 off it.
     """
-
-    options: RiseOptions
-
-    @nn.compact
-    def __call__(self, observation: jax.Array, trunk: jax.Array) -> jax.Array:
-        """Of planes `[B, H, W, C]` and `[B, ceil(H / 2), ceil(W / 2), D]`, `[B, own_width]`."""
-        options, reach = self.options, self.options.window
-        assert options.own_plane is not None
-        own = observation[..., options.own_plane]
-        row, column = (jnp.argmax(own.any(axis=axis), axis=1) for axis in (2, 1))
-        # Beside the planes one of ones, which is 0 off the board.
-        shown = jnp.concatenate([jax.lax.stop_gradient(observation), jnp.ones_like(own)[..., None]], axis=-1)
-        shown = jnp.pad(shown, ((0, 0), (reach, reach), (reach, reach), (0, 0)))
-        window = jax.vmap(functools.partial(_square, 2 * reach + 1))(shown, row, column)
-        # An odd cell lies between two of the trunk's: both are read, in order.
-        (height, width), game = trunk.shape[1:3], jnp.arange(len(own))
-        rows = [jnp.minimum((row + i) // 2, height - 1) for i in (0, 1)]
-        columns = [jnp.minimum((column + i) // 2, width - 1) for i in (0, 1)]
-        near = [trunk[game, r, c] for r in rows for c in columns]
-        odd = jnp.stack([row % 2, column % 2], axis=-1).astype(trunk.dtype)
-        features = jnp.concatenate([window.reshape(len(own), -1), *near, odd], axis=-1)
-        features = features * own.any(axis=(1, 2))[:, None].astype(trunk.dtype)
-        return nn.leaky_relu(nn.Dense(options.own_width, dtype=options.dtype)(features), _SLOPE)
+    own = observation[..., plane]
+    present = own.any(axis=(1, 2))
+    row, column = (jnp.argmax(own.any(axis=axis), axis=1) for axis in (2, 1))
+    shown = jnp.concatenate([observation, jnp.ones_like(own)[..., None]], axis=-1)
+    shown = jnp.pad(shown, ((0, 0), (reach, reach), (reach, reach), (0, 0)))
+    square = jax.vmap(functools.partial(_square, 2 * reach + 1))(shown, row, column)
+    return square * present[:, None, None, None].astype(square.dtype)
 
 
 def _square(size: int, planes: jax.Array, row: jax.Array, column: jax.Array) -> jax.Array:
     """`size` x `size` cells of planes `[H, W, C]`, the first at row and column (int32 `[]`)."""
     return jax.lax.dynamic_slice(planes, (row, column, jnp.zeros_like(row)), (size, size, planes.shape[-1]))
+
+
+def _middle(planes: jax.Array, reach: int) -> jax.Array:
+    """The middle cell of `[B, H, W, C]` and `reach` cells to each side, flat `[B, F]`."""
+    row, column = planes.shape[1] // 2, planes.shape[2] // 2
+    cells = planes[:, row - reach : row + reach + 1, column - reach : column + reach + 1]
+    return cells.reshape(len(planes), -1)
 
 
 class Rise(nn.Module):
@@ -204,7 +205,10 @@ class Rise(nn.Module):
         """Judges planes `[B, H, W, C]`."""
         options, batch = self.options, observation.shape[0]
         channels, late = options.channels, 2 * options.channels
-        planes = observation.astype(options.dtype)
+        board = observation.astype(options.dtype)
+        if options.own_plane is not None:
+            board = centred(board, options.own_plane, options.reach)
+        planes = board
         if options.halve == "stem":
             planes = nn.leaky_relu(self.conv(planes, late, 3, stride=2), _SLOPE)
         else:
@@ -219,8 +223,11 @@ class Rise(nn.Module):
         value = nn.leaky_relu(Conv(1, (1, 1), dtype=options.dtype)(planes), _SLOPE).reshape(batch, -1)
         value = nn.leaky_relu(nn.Dense(options.value_width, dtype=options.dtype)(value), _SLOPE)
         if options.own_plane is not None:
-            own = OwnCell(options, name="own_cell")(observation.astype(options.dtype), planes)
+            near = jnp.concatenate([_middle(board, options.window), _middle(planes, 1)], axis=-1)
+            own = nn.leaky_relu(nn.Dense(options.own_width, dtype=options.dtype)(near), _SLOPE)
             policy, value = (jnp.concatenate([part, own], axis=-1) for part in (policy, value))
+            both = nn.leaky_relu(nn.Dense(options.own_width, dtype=options.dtype)(policy), _SLOPE)
+            policy = jnp.concatenate([policy, both], axis=-1)
         return Heads(self.num_actions, options, name="heads")(policy, value)
 
 
@@ -240,6 +247,10 @@ def rise(game: Game, options: RiseOptions) -> Rise:
         raise ConfigError(
             f'blocks = {options.blocks} before the board is halved, which halve = "stem" does first of all; '
             "expected blocks = 0 and all of them in late_blocks."
+        )
+    if options.own_plane is not None and options.window > options.reach:
+        raise ConfigError(
+            f"window = {options.window} is more than is seen; expected at most reach = {options.reach}."
         )
     planes = game.observation_shape[-1]
     if options.own_plane is not None and options.own_plane >= planes:
