@@ -36,7 +36,11 @@ def draw(directory: Path) -> None:
     rows = [row for row in rows if row["models"] == row["opponents"] == "simple_cpp" and not row.get("fair")]
     iterated = read_jsonl(directory / "iterations.jsonl")
     # The first iteration's games are by the network of the demonstrations.
-    rows += [{**row, "network": "demonstrations", "search": "SP"} for row in iterated[:1]]
+    rows += [
+        {**row, "network": "demonstrations"}
+        for row in iterated
+        if row["iteration"] == 0 and row["opponents"] == "simple_cpp"
+    ]
     picture, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     colours = dict(zip(PAPER, ("C7", "C0", "C1", "C3"), strict=True))
     for (network, kind), colour in (colours | {("iterated", "SP"): "C4", ("iterated", "TP"): "C5"}).items():
@@ -56,10 +60,14 @@ def draw(directory: Path) -> None:
     finish(picture, axes, "search")
     if iterated:
         picture, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
-        numbers = [row["iteration"] for row in iterated]
-        wins, errors = [row["wins"] for row in iterated], [row["error"] for row in iterated]
-        axes.errorbar(numbers, wins, errors, marker="o", capsize=3, label="wins")
-        axes.plot(numbers, [row["ties"] for row in iterated], marker="s", color="C7", label="ties")
+        numbers = sorted({row["iteration"] for row in iterated})
+        for opponents in sorted({row["opponents"] for row in iterated}):
+            these = [row for row in iterated if row["opponents"] == opponents]
+            places, label = [row["iteration"] for row in these], f"v. {opponents}"
+            wins, errors = [row["wins"] for row in these], [row["error"] for row in these]
+            drawn = axes.errorbar(places, wins, errors, marker="o", capsize=3, label=f"wins {label}")
+            ties, colour = [row["ties"] for row in these], drawn[0].get_color()
+            axes.plot(places, ties, ":", marker="s", color=colour, label=f"ties {label}")
         axes.set(xlabel="iteration", ylabel="share of games", ylim=(0, 1), xticks=numbers)
         finish(picture, axes, "iterations")
         shares = [action_shares(directory / "iterations" / f"games_{number}.npz") for number in numbers]

@@ -16,6 +16,7 @@ Reference: Weil, Czech, Meuser and Kersting (2023), Know your Enemy, https://arx
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from pathlib import Path
@@ -169,15 +170,15 @@ def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespa
         "| search | simulations | wins | ties | of them time-outs | losses | steps | ms a position | paper |"
     )
     print("|---" * 9 + "|")
-    opponent = AGENTS[arguments.agent](GAME)
     noise, temperature = jnp.float32(arguments.noise), jnp.float32(arguments.temperature)
-    for kind in arguments.kinds:
+    for agent, kind in itertools.product(arguments.agents, arguments.kinds):
+        opponent, models = AGENTS[agent](GAME), arguments.models or agent
         searching = [budget for budget in arguments.simulations if budget]
         for budgets in ([0] if 0 in arguments.simulations else [], searching):
             if not budgets:
                 continue
             most = max(MOST, *budgets) if budgets[0] else 0
-            view, run = player(kind, arguments.models, variables, options, most)
+            view, run = player(kind, models, variables, options, most)
             for budget in budgets:
                 began = time.perf_counter()
                 results = against_models.play(
@@ -193,8 +194,8 @@ def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespa
                 row = {
                     "search": kind,
                     "network": arguments.network,
-                    "models": arguments.models,
-                    "opponents": arguments.agent,
+                    "models": models,
+                    "opponents": agent,
                     "noise": arguments.noise,
                     "temperature": arguments.temperature,
                     "fair": arguments.fair,
@@ -228,31 +229,34 @@ def iterate(directory: Path, options: dict[str, Any], arguments: argparse.Namesp
     if newest := checkpoint.latest(checkpoints):
         first = checkpoint.read_metadata(newest).iteration
         trainee = checkpoint.restore(newest, jax.eval_shape(lambda: trainee), identity=identity)
-    view, run = player("SP", arguments.models, variables, options, MOST)
+    kind, simulations = arguments.kinds[0], arguments.simulations[0]
+    players = {
+        agent: player(kind, arguments.models or agent, variables, options, MOST) for agent in arguments.agents
+    }
     noise, temperature = jnp.float32(arguments.noise), jnp.float32(arguments.temperature)
     for number in range(first, arguments.iterations + 1):
         file = checkpoints / f"games_{number}.npz"
         if not file.exists():
-            results = against_models.play(
-                view,
-                run,
-                (trainee.variables, jnp.int32(arguments.simulations[0]), noise, temperature),
-                AGENTS[arguments.agent](GAME),
-                jax.random.fold_in(jax.random.key(arguments.seed), number),
-                games=arguments.games,
-                lanes=arguments.lanes,
-                record=True,
-            )
+            found, rows = [], []
+            for agent, (view, run) in players.items():
+                results = against_models.play(
+                    view,
+                    run,
+                    (trainee.variables, jnp.int32(simulations), noise, temperature),
+                    AGENTS[agent](GAME),
+                    jax.random.fold_in(jax.random.key(arguments.seed), number),
+                    games=arguments.games // len(players),
+                    lanes=arguments.lanes,
+                    record=True,
+                )
+                found.append(iterations.dataset(results, time_out=arguments.time_out))
+                told = {"iteration": number, "search": kind, "opponents": agent, "simulations": simulations}
+                rows.append({**told, **against_models.shares(results)})
+                print(json.dumps({**rows[-1], "seconds": time.perf_counter() - began}), flush=True)
             file.parent.mkdir(parents=True, exist_ok=True)
-            iterations.save(file, iterations.dataset(results))
-            row = {
-                "iteration": number,
-                "simulations": arguments.simulations[0],
-                **against_models.shares(results),
-            }
-            print(json.dumps({**row, "seconds": time.perf_counter() - began}), flush=True)
+            iterations.save(file, iterations.join(found))
             with (directory / "iterations.jsonl").open("a") as lines:
-                lines.write(json.dumps(row) + "\n")
+                lines.writelines(json.dumps(row) + "\n" for row in rows)
         if number == arguments.iterations:
             return
         recent = range(max(0, number - KEPT_ITERATIONS + 1), number + 1)
@@ -273,7 +277,8 @@ def iterate(directory: Path, options: dict[str, Any], arguments: argparse.Namesp
 
 def report(path: Path, row: dict[str, Any]) -> None:
     """Prints a line of the table and adds it to a file."""
-    paper = PAPER.get((row["network"], row["search"]), {}).get(row["simulations"], "")
+    published = PAPER.get((row["network"], row["search"]), {}) if row["opponents"] == "simple_cpp" else {}
+    paper = published.get(row["simulations"], "")
     print(
         f"| {row['search']} | {row['simulations']} | {row['wins']:.3f} ± {row['error']:.3f} | "
         f"{row['ties']:.3f} | {row['timed_out']:.3f} | {row['losses']:.3f} | {row['steps']:.0f} | "
@@ -315,9 +320,17 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=200)
     parser.add_argument("--lanes", type=int, default=64, help="games searched at a time")
     parser.add_argument("--kinds", nargs="+", choices=("SP", "TP"), default=["SP", "TP"])
-    parser.add_argument("--agent", choices=AGENTS, default="simple_cpp", help="the opponents")
     parser.add_argument(
-        "--models", choices=(*AGENTS, "network"), default="simple_cpp", help="what the search takes them for"
+        "--agents",
+        nargs="+",
+        choices=AGENTS,
+        default=["simple_cpp"],
+        help="the opponents; in an iteration as many games against each",
+    )
+    parser.add_argument(
+        "--models",
+        choices=(*AGENTS, "network"),
+        help="what the search takes them for (default: what they are)",
     )
     parser.add_argument(
         "--network", choices=("demonstrations", "iterated", "random"), default="demonstrations"
@@ -327,6 +340,9 @@ def main() -> None:
     parser.add_argument("--fair", action="store_true", help="searches know of no hidden items")
     parser.add_argument("--seed", type=int, default=7, help="of the games")
     parser.add_argument("--iterations", type=int, default=4)
+    parser.add_argument(
+        "--time-out", type=float, default=-1.0, help="what iterations learn that undecided games are worth"
+    )
     parser.add_argument("--rate", type=float, default=3e-4, help="learning rate of the iterations")
     parser.add_argument("--full", action="store_true", help="the paper's network, for an accelerator")
     arguments = parser.parse_args()

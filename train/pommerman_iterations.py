@@ -215,8 +215,17 @@ def sharpened(weights: np.ndarray) -> np.ndarray:
     return 0.5 * weights + 0.5 * best
 
 
-def dataset(results: Results) -> Dataset:
-    """The positions that an agent searched, with `sharpened` targets and what its games came to."""
+def dataset(results: Results, *, time_out: float = 0.0) -> Dataset:
+    """The positions that an agent searched, with `sharpened` targets and what its games came to.
+
+    Args:
+        results: of recorded games.
+        time_out: what a game is worth that was not decided in time: 0 in the paper, -1 by the reward of the
+            official environment.
+
+    Raises:
+        ValueError: the games were not recorded.
+    """
     searched = results.searched
     if searched is None:
         raise ValueError("the games were played without their positions; expected play(..., record=True).")
@@ -227,7 +236,8 @@ def dataset(results: Results) -> Dataset:
         memories=(),
         answers=np.zeros((count, len(others) - 1), np.int32),  # pyright: ignore[reportArgumentType]
     )
-    return _table(states, sharpened(searched.weights), results.outcome[searched.game])
+    worth = np.where(results.timed_out, np.float32(time_out), results.outcome)
+    return _table(states, sharpened(searched.weights), worth[searched.game])
 
 
 def join(parts: Sequence[Dataset]) -> Dataset:

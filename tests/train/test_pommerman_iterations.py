@@ -42,6 +42,12 @@ def test_positions_get_the_outcome_of_their_game(results):
     assert int(data.filled) == 5 and data.usable.all()
 
 
+def test_games_that_time_ends_may_count_as_lost(results):
+    late = results._replace(timed_out=np.array([False, False, True]))
+    np.testing.assert_array_equal(iterations.dataset(late).values, [1, -1, -1, 1, 0])
+    np.testing.assert_array_equal(iterations.dataset(late, time_out=-1.0).values, [1, -1, -1, 1, -1])
+
+
 def test_no_positions_without_a_record(results):
     with pytest.raises(ValueError, match="record=True"):
         iterations.dataset(results._replace(searched=None))
