@@ -124,6 +124,11 @@ class FitConfig:
         "Begin each iteration with new weights; without, go on with the last ones.", default=True
     )
     learning_rate: float = setting("Adam's.", default=1e-3, above=0)
+    schedule: Literal["constant", "cosine"] = setting(
+        'How it goes within an iteration: "cosine" rises over the first twentieth of `max_epochs` and falls '
+        "to 0 along a cosine until their end, so that the weights come to rest.",
+        default="constant",
+    )
     weight_decay: float = setting(
         "Pull of the weights towards 0; early stopping takes its place.", default=0.0, minimum=0
     )

@@ -9,6 +9,7 @@ that stays the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -23,10 +24,13 @@ from train.exit_config import FitConfig
 from train.networks import Network, Variables, show
 from train.replay import Batch
 
-__all__ = ["Dataset", "fit", "insert", "new_dataset", "policy_target", "training_row"]
+__all__ = ["Dataset", "fit", "insert", "learning_rate", "new_dataset", "policy_target", "training_row"]
 
 HELD_OUT_POSITIONS = 2048
 """Held-out positions looked at after each epoch, at most."""
+
+_WARM_UP = 0.05
+"""Share of a fit in which the rate rises, with `schedule = "cosine"`."""
 
 
 class Dataset(NamedTuple):
@@ -110,6 +114,20 @@ def training_row(number: jax.Array, held_out: int) -> jax.Array:
     return number + number // (held_out - 1) + 1
 
 
+def learning_rate(settings: FitConfig, steps: jax.Array) -> Callable[[Any], jax.Array]:
+    """The rate at each of a fit's `steps` gradient steps (int32 `[]`), a function of their number from 0."""
+
+    def rate(number: Any) -> jax.Array:
+        if settings.schedule == "constant":
+            return jnp.float32(settings.learning_rate)
+        done = number.astype(jnp.float32) / steps.astype(jnp.float32)
+        rising = jnp.minimum((done + 1 / steps.astype(jnp.float32)) / _WARM_UP, 1.0)
+        falling = 0.5 * (1 + jnp.cos(jnp.pi * jnp.maximum(done - _WARM_UP, 0) / (1 - _WARM_UP)))
+        return settings.learning_rate * rising * falling
+
+    return rate
+
+
 class _Progress(NamedTuple):
     """How far `fit` has come; `best` and `metrics` are those of the best epoch, `since` epochs ago."""
 
@@ -147,14 +165,14 @@ def fit(
         them: the loss and its parts, `policy_error` (how often the target's best action is not the
         network's), and how many `epochs` and gradient `steps` it took.
     """
-    decay = optax.add_decayed_weights(settings.weight_decay)
-    optimizer = optax.chain(decay, optax.adam(settings.learning_rate))
     draw_key, fit_key = jax.random.split(key)
     held = (data.filled + settings.held_out - 1) // settings.held_out
     learnt = data.filled - held
     steps = jnp.maximum(learnt // settings.batch_size, 1)
     if settings.epoch_steps is not None:
         steps = jnp.int32(settings.epoch_steps)
+    decay = optax.add_decayed_weights(settings.weight_decay)
+    optimizer = optax.chain(decay, optax.adam(learning_rate(settings, settings.max_epochs * steps)))
     options = learner.LossOptions(
         value_loss_weight=settings.value_loss_weight if with_value else 0.0,
         value_target_mix=0.0,

@@ -163,6 +163,29 @@ class TestFit:
         _, metrics = jax.jit(fit)(network.init(jax.random.key(0)), data, jax.random.key(1))
         assert (int(metrics["epochs"]), int(metrics["steps"])) == (1, 7)
 
+    def test_a_cosine_rises_to_the_rate_and_falls_to_0(self):
+        settings = FitConfig(learning_rate=0.5, schedule="cosine")
+        rates = np.asarray(jax.vmap(imitation.learning_rate(settings, jnp.int32(200)))(jnp.arange(200)))
+        assert (np.diff(rates[:10]) > 0).all() and (np.diff(rates[10:]) < 0).all()
+        np.testing.assert_allclose(rates[[0, 10, 105, 199]], [0.05, 0.5, 0.25, 0], atol=1e-3)
+        short = imitation.learning_rate(settings, jnp.int32(1))
+        assert 0 < float(short(jnp.int32(0))) <= 0.5
+        constant = imitation.learning_rate(FitConfig(learning_rate=0.5), jnp.int32(200))
+        assert float(constant(jnp.int32(199))) == 0.5
+
+    def test_with_a_cosine_the_weights_come_to_rest(self):
+        network = make_network("mlp", HEX, width=64, depth=1)
+        data = self.data(np.random.default_rng(0))
+        losses = []
+        for schedule in ("constant", "cosine"):
+            settings = FitConfig(
+                batch_size=8, max_epochs=40, patience=40, held_out=8, learning_rate=3e-2, schedule=schedule
+            )
+            fit = functools.partial(imitation.fit, HEX, network, settings, with_value=True)
+            _, metrics = jax.jit(fit)(network.init(jax.random.key(0)), data, jax.random.key(1))
+            losses.append(float(metrics["policy_loss"]))
+        assert losses[1] < losses[0]
+
     def test_learning_stops_when_unseen_positions_are_no_longer_predicted_better(self):
         """Targets that are noise: nothing learnt from some rows helps with the others."""
         network = make_network("mlp", HEX, width=64, depth=2)
