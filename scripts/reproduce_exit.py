@@ -51,6 +51,9 @@ from train.tournament import every_opening
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = ROOT / "configs"
 OPENINGS = ROOT / "tests" / "data" / "hex_openings.json"
+VALUES = ",playout_weight=0.5714"
+"""Of N-MCTS with values: 4 / 7, the paper's weights of 1 for a playout and 0.75 for the network."""
+
 BUDGET = {5: 4e6, 6: 6e6, 7: 6e6, 9: 6e6}
 """Network evaluations of each run of a comparison, by size of the board."""
 
@@ -126,10 +129,10 @@ def imitate(arguments: argparse.Namespace) -> None:
         rave_player(game, simulations=2 * expert.simulations, c=expert.c, c_rave=expert.c_rave), "twice"
     )
     guided = f"run:{paths[last]}@sims={expert.simulations},search=policy_bonus"
-    searching = [
-        _named(make_player(guided, game), "N-MCTS"),
-        _named(make_player(f"{guided},solver=true", game), "N-MCTS, solver"),
-    ]
+    options = {"N-MCTS": "", "N-MCTS, solver": ",solver=true"}
+    if experiment.config.data.value_target != "none":
+        options |= {"N-MCTS, value": VALUES, "N-MCTS, value and solver": f"{VALUES},solver=true"}
+    searching = [_named(make_player(guided + more, game), name) for name, more in options.items()]
     others = meet_all(game, [rounds[0], rounds[-1], teacher, twice, *searching], notes, "1 ply: ")
     show_imitation(targets, networks + others, last, arguments.size)
 
@@ -161,8 +164,12 @@ def show_imitation(targets: Any, encounters: list[Encounter], last: int, size: i
     rows = [
         ("three rounds of DAgger (last v. first network)", score(final, "round 1"), "66.6 % (+120 Elo)"),
         ("last network, no search, v. its teacher", score(final, "teacher"), "53.7 ± 3.9 %"),
-        ("N-MCTS with it v. the teacher", score("N-MCTS", "teacher"), "97 %"),
-        ("the same with a solver v. the teacher", score("N-MCTS, solver", "teacher"), ""),
+        *(
+            (f"{name} v. the teacher", score(name, "teacher"), "97 %" if name == "N-MCTS" else "")
+            for name in dict.fromkeys(e.first for e in encounters)
+            | dict.fromkeys(e.second for e in encounters)
+            if name.startswith("N-MCTS")
+        ),
         ("teacher at twice the simulations v. once", score("twice", "teacher"), "56 %"),
     ]
     print(f"\n{'':<50}{'ours':>18}  paper")

@@ -318,7 +318,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8000, help="gradient steps of 256 positions")
     parser.add_argument("--simulations", type=int, nargs="+", default=[0, 50, 100, 250])
     parser.add_argument("--games", type=int, default=200)
-    parser.add_argument("--lanes", type=int, default=64, help="games searched at a time")
+    parser.add_argument("--lanes", type=int, default=32, help="games searched at a time")
     parser.add_argument("--kinds", nargs="+", choices=("SP", "TP"), default=["SP", "TP"])
     parser.add_argument(
         "--agents",

@@ -76,7 +76,7 @@ def play(
     key: jax.Array,
     *,
     games: int,
-    lanes: int = 64,
+    lanes: int = 32,
     record: bool = False,
     told: Callable[[Any], Any] | None = None,
 ) -> Results:
@@ -93,13 +93,13 @@ def play(
         opponent: who plays the others.
         key: consumed.
         games: G.
-        lanes: W; of 16 or more, once few games are left, an eighth.
+        lanes: W; of 16 or more, once few games are left, a quarter.
         record: keep the positions.
         told: makes of a state the one that is searched, such as `Pommerman.without_hidden_items`; by default
             the search is told everything.
     """
     now = _start(view.game, opponent, key, games)
-    widths = [lanes] if lanes < 16 else [lanes // 8, lanes]
+    widths = [lanes] if lanes < 16 else [lanes // 4, lanes]
     parts: list[Searched] = []
     while len(left := np.flatnonzero(~np.asarray(now.decided))):
         left = left[:lanes]

@@ -16,6 +16,7 @@ from typing import Any
 from games_jax.game import Game
 from train import checkpoint
 from train.engines import bitbully_player, gtp_player, rust_reversi_player
+from train.exit_config import ExpertConfig
 from train.networks import Network, make_network, ntuple
 from train.players import (
     AnyPlayer,
@@ -42,8 +43,8 @@ FORMS = {
     "run": (
         "run:PATH[@sims=64,search=puct,temperature=0,c_puct=1.25,solver=true]",
         "the newest checkpoint of a run directory, or one checkpoint; sims=0 plays the network's best move, "
-        "search is puct, gumbel or policy_bonus (Expert Iteration's); keys of the config's [search] section "
-        "in place of what it says",
+        "search is puct, gumbel or policy_bonus (Expert Iteration's); keys of the config's [search] section, "
+        "of its [expert] section with policy_bonus, in place of what it says",
     ),
     "bitbully": (
         "bitbully:full or bitbully:DEPTH",
@@ -223,9 +224,14 @@ def _run(argument: str, options: dict[str, str], game: Game) -> AnyPlayer:
     )
 
 
+def _section(search: SearchName) -> type[TDSearchConfig | ExpertConfig]:
+    """The settings that say how a run's network searches."""
+    return ExpertConfig if search == "policy_bonus" else TDSearchConfig
+
+
 def _changeable(search: SearchName) -> list[str]:
-    """The keys of a `[search]` section that a spec may give."""
-    known = {field.name for field in fields_of(TDSearchConfig)}
+    """The keys of a `[search]` or `[expert]` section that a spec may give."""
+    known = {field.name for field in fields_of(_section(search))}
     return [key for key in SEARCH_KEYS[search] if key in known]
 
 
@@ -233,7 +239,7 @@ def _search_changes(options: dict[str, str], search: SearchName) -> dict[str, An
     """Removes those keys from `options` and reads their values as a config would."""
     given = {key: parse_value(options.pop(key)) for key in _changeable(search) if key in options}
     try:
-        checked = from_dict(TDSearchConfig, given)
+        checked = from_dict(_section(search), given)
     except ConfigError as error:
         raise _SpecError(str(error).rstrip(".")) from None
     return {key: getattr(checked, key) for key in given}

@@ -177,6 +177,8 @@ def test_players_of_one_network_share_their_functions():
         ("run:nowhere@search=uct", "search must be one of puct, gumbel, policy_bonus"),
         ("run:nowhere@c_puct=much", 'c_puct = "much" is a string; expected a number'),
         ("run:nowhere@first_play=good", 'first_play = "good" is not allowed; expected'),
+        ("run:nowhere@search=policy_bonus,playout_weight=2", "playout_weight = 2"),
+        ("run:nowhere@playout_weight=1", "no option 'playout_weight' (options: sims, search, temp"),
         ("run:nowhere@search=gumbel,solver=true", "no option 'solver' (options: sims, search, temp"),
         ("bitbully:full", "plays connect_four only, not tic_tac_toe"),
     ],
@@ -198,6 +200,22 @@ def test_a_spec_changes_the_search_of_a_run(tmp_path):
         act[solver] = set(answers)
     assert act["true"] == {2}
     assert len(act["false"]) > 1
+
+
+def test_a_spec_changes_the_search_of_expert_iteration(tmp_path):
+    save_run(tmp_path, TIC_TAC_TOE, *mlp(TIC_TAC_TOE))
+    changed = "search=policy_bonus,playout_weight=0.5,policy_temperature=0.25,c_guided=2,solver=true"
+    player = make_player(f"run:{tmp_path}@sims=5,{changed}", TIC_TAC_TOE)
+    direct = network_player(
+        "direct",
+        TIC_TAC_TOE,
+        *mlp(TIC_TAC_TOE),
+        simulations=5,
+        search="policy_bonus",
+        constants=(("c", 2.0), ("playout_weight", 0.5), ("policy_temperature", 0.25), ("solver", True)),
+    )
+    states = midgame(TIC_TAC_TOE, 32, 2)
+    np.testing.assert_array_equal(*(choose_actions(p, jax.random.key(0), states) for p in (player, direct)))
 
 
 def test_a_checkpoint_of_another_game_or_network_is_refused(tmp_path):
