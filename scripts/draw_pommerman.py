@@ -36,10 +36,12 @@ def draw(directory: Path) -> None:
     rows = [row for row in rows if row["models"] == row["opponents"] == "simple_cpp" and not row.get("fair")]
     iterated = read_jsonl(directory / "iterations.jsonl")
     # The first iteration's games are by the network of the demonstrations.
+    newest = max((row["iteration"] for row in iterated), default=0)
+    networks = {newest: "iterated", 0: "demonstrations"}
     rows += [
-        {**row, "network": "demonstrations"}
+        {**row, "network": networks[row["iteration"]]}
         for row in iterated
-        if row["iteration"] == 0 and row["opponents"] == "simple_cpp"
+        if row["iteration"] in networks and row["opponents"] == "simple_cpp"
     ]
     picture, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     colours = dict(zip(PAPER, ("C7", "C0", "C1", "C3"), strict=True))

@@ -51,8 +51,8 @@ from train.tournament import every_opening
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = ROOT / "configs"
 OPENINGS = ROOT / "tests" / "data" / "hex_openings.json"
-VALUES = ",playout_weight=0.5714"
-"""Of N-MCTS with values: 4 / 7, the paper's weights of 1 for a playout and 0.75 for the network."""
+VALUES = ",playout_weight=0.5714,policy_temperature=0.3"
+"""Of N-MCTS with values: 4 / 7 are the paper's weights of 1 for a playout and 0.75 for the network."""
 
 BUDGET = {5: 4e6, 6: 6e6, 7: 6e6, 9: 6e6}
 """Network evaluations of each run of a comparison, by size of the board."""

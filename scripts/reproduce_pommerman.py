@@ -18,7 +18,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,25 @@ def player(kind: str, models: str, variables: Any, options: dict[str, Any], most
     return view, searcher(view, judging, most)
 
 
+def watcher(every: float = 60.0) -> Callable[[np.ndarray], None]:
+    """Says once a minute how the games stand: long matches can be stopped without losing what they showed."""
+    last = time.perf_counter()
+
+    def watch(outcomes: np.ndarray) -> None:
+        nonlocal last
+        if time.perf_counter() - last < every:
+            return
+        last = time.perf_counter()
+        won, lost, on = ((outcomes == 1).sum(), (outcomes == -1).sum(), np.isnan(outcomes).sum())
+        print(
+            f"{len(outcomes) - on} of {len(outcomes)} games: {won} won, {lost} lost",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    return watch
+
+
 def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Plays, prints a table and adds its lines to `search.jsonl`."""
     network = make_network("rise", single_player_view(GAME, FixedModel()), **options)
@@ -190,6 +211,7 @@ def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespa
                     games=arguments.games,
                     lanes=arguments.lanes,
                     told=GAME.without_hidden_items if arguments.fair else None,
+                    watch=watcher(),
                 )
                 row = {
                     "search": kind,
@@ -248,6 +270,7 @@ def iterate(directory: Path, options: dict[str, Any], arguments: argparse.Namesp
                     games=arguments.games // len(players),
                     lanes=arguments.lanes,
                     record=True,
+                    watch=watcher(),
                 )
                 found.append(iterations.dataset(results, time_out=arguments.time_out))
                 told = {"iteration": number, "search": kind, "opponents": agent, "simulations": simulations}

@@ -79,6 +79,7 @@ def play(
     lanes: int = 32,
     record: bool = False,
     told: Callable[[Any], Any] | None = None,
+    watch: Callable[[np.ndarray], None] | None = None,
 ) -> Results:
     """Plays G games to the end.
 
@@ -97,11 +98,14 @@ def play(
         record: keep the positions.
         told: makes of a state the one that is searched, such as `Pommerman.without_hidden_items`; by default
             the search is told everything.
+        watch: is shown the outcomes so far after each move, float32 `[G]`, NaN where a game is still on.
     """
     now = _start(view.game, opponent, key, games)
     widths = [lanes] if lanes < 16 else [lanes // 4, lanes]
     parts: list[Searched] = []
     while len(left := np.flatnonzero(~np.asarray(now.decided))):
+        if watch is not None:
+            watch(np.where(now.decided, now.outcome, np.nan))
         left = left[:lanes]
         rows = np.full(lanes, games, np.int32)  # past the last game where a lane has none
         rows[: len(left)] = left

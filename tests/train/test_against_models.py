@@ -78,9 +78,15 @@ def test_a_search_is_told_what_it_may_know_and_the_game_goes_on_from_the_truth()
 
     told = lambda state: state._replace(steps=jnp.uint32(4))  # noqa: E731
     key = jax.random.key(0)
+    seen = []
     results = against_models.play(
-        view, by_steps, None, FixedModel(), key, games=4, lanes=4, record=True, told=told
+        view, by_steps, None, FixedModel(), key, games=4, lanes=4, record=True, told=told, watch=seen.append
     )
+    # Who watches is shown what is decided, and nothing of the games that are on.
+    assert np.isnan(seen[0]).all() and len(seen) == results.steps.max()
+    for number, outcomes in enumerate(seen):
+        decided = results.steps <= number
+        np.testing.assert_array_equal(outcomes, np.where(decided, results.outcome, np.nan))
     searched = results.searched
     assert searched is not None
     assert np.all(searched.weights.argmax(-1) == 4)
