@@ -35,7 +35,7 @@ def draw(directory: Path) -> None:
     rows = read_jsonl(directory / "search.jsonl")
     rows = [row for row in rows if row["models"] == row["opponents"] == "simple_cpp" and not row.get("fair")]
     iterated = read_jsonl(directory / "iterations.jsonl")
-    # The first iteration's games are by the network of the demonstrations.
+    # The first iteration's games are by the network of the demonstrations, also if there are no others.
     newest = max((row["iteration"] for row in iterated), default=0)
     networks = {newest: "iterated", 0: "demonstrations"}
     rows += [

@@ -166,8 +166,7 @@ def show_imitation(targets: Any, encounters: list[Encounter], last: int, size: i
         ("last network, no search, v. its teacher", score(final, "teacher"), "53.7 ± 3.9 %"),
         *(
             (f"{name} v. the teacher", score(name, "teacher"), "97 %" if name == "N-MCTS" else "")
-            for name in dict.fromkeys(e.first for e in encounters)
-            | dict.fromkeys(e.second for e in encounters)
+            for name in sorted({name for e in encounters for name in (e.first, e.second)})
             if name.startswith("N-MCTS")
         ),
         ("teacher at twice the simulations v. once", score("twice", "teacher"), "56 %"),

@@ -369,6 +369,8 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=3e-4, help="learning rate of the iterations")
     parser.add_argument("--full", action="store_true", help="the paper's network, for an accelerator")
     arguments = parser.parse_args()
+    if arguments.games < len(arguments.agents):
+        parser.error(f"--games {arguments.games} is fewer than the {len(arguments.agents)} --agents")
     start_jax()
     options: dict[str, Any] = {} if arguments.full else iterations.SMALL_NETWORK
     if arguments.what == "learn":
