@@ -12,7 +12,7 @@ Bits at and above `width` must be zero unless a function says otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -140,6 +140,20 @@ def compute_once(*boards: Board) -> tuple[Board, ...]:
     zero = np.uint32(0)
     kept = iter(jax.lax.reduce(words, (zero,) * len(words), either, (0,)))
     return tuple(tuple(next(kept) for _ in board) for board in boards)
+
+
+def compute_tree_once(tree: Any) -> Any:
+    """`compute_once` for a pytree of bools and 32-bit numbers, such as a state that many kernels read."""
+    leaves, shape = jax.tree.flatten(tree)
+    words = [
+        leaf.astype(jnp.uint32) if leaf.dtype == bool else jax.lax.bitcast_convert_type(leaf, jnp.uint32)
+        for leaf in leaves
+    ]
+    kept = [
+        word != 0 if leaf.dtype == bool else jax.lax.bitcast_convert_type(word, leaf.dtype)
+        for (word,), leaf in zip(compute_once(*((word,) for word in words)), leaves, strict=True)
+    ]
+    return jax.tree.unflatten(shape, kept)
 
 
 def unpack(board: Board, positions: np.ndarray, *, width: int = _BITS) -> jax.Array:

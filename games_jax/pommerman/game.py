@@ -117,7 +117,8 @@ class Pommerman:
         if self.collapse:
             after = fall.collapse(self.grid, after)
         over = self.is_over(state)
-        return jax.tree.map(lambda new, old: jnp.where(over, old, new), after, state)
+        after = jax.tree.map(lambda new, old: jnp.where(over, old, new), after, state)
+        return bits.compute_tree_once(after)  # agents, filters and planes read it in many kernels
 
     def legal_actions(self, state: State) -> jax.Array:
         """Bool `[P, 6]`: all six for the living (what cannot be done does nothing), "stop" for the dead."""

@@ -87,6 +87,7 @@ def survey(grid: Grid, sight: Sight) -> Place:
 
     _, reached = jax.lax.while_loop(lambda carry: bits.is_any(carry[0]), more, (frontier, seen))
     far = bits.either(far, bits.without(reached, seen))
+    (line,) = bits.compute_once(in_line(grid, sight.blast, extra=1))
     refuge = bits.both(passage, bits.either(far, bits.without(reached, cross)))
     return Place(
         row=row,
@@ -96,7 +97,7 @@ def survey(grid: Grid, sight: Sight) -> Place:
         levels=tuple(levels[:3]),
         threats=bits.both(threats, sight.bombs),
         may_bomb=(sight.me.ammo > 0) & bits.is_any(refuge),
-        line=in_line(grid, sight.blast, extra=1),
+        line=line,
     )
 
 
