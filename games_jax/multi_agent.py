@@ -225,6 +225,11 @@ class TwoPlayerView(Wrapper):
         """Int32 `[]`: the player of the game whose ply it is."""
         return jnp.where(state.mine == _NONE, state.base.player, state.opponent)
 
+    def expected(self, state: TwoState) -> jax.Array:
+        """Int32 `[]`: what the opponent's model would do, whether or not the own action is stored."""
+        seat = (state.opponent - state.base.player - 1) % np.int32(self.game.num_players)
+        return row_of(state.base.answers, seat)
+
     def observe(self, state: TwoState, player: jax.Array) -> jax.Array:
         """What the own player (0) or the opponent (1) sees; a stored action is not seen."""
         who = jnp.where(jnp.asarray(player) == 0, state.base.player, state.opponent)

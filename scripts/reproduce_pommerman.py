@@ -144,8 +144,19 @@ def searcher(view: View, judge: Evaluator, most: int) -> Search:
     return alone
 
 
-def player(kind: str, models: str, variables: Any, options: dict[str, Any], most: int) -> tuple[View, Search]:
-    """SP-MCTS or TP-MCTS with the paper's action filter, and opponent models of a kind."""
+def player(
+    kind: str,
+    models: str,
+    variables: Any,
+    options: dict[str, Any],
+    most: int,
+    trust: float | None = None,
+) -> tuple[View, Search]:
+    """SP-MCTS or TP-MCTS with the paper's action filter, and opponent models of a kind.
+
+    With a `trust`, TP-MCTS expects the model's answer where the published one asks the network; see
+    `against_models.trusting`.
+    """
     allowed = GAME.filtered_actions
     network = make_network("rise", single_player_view(GAME, FixedModel()), **options)
 
@@ -156,8 +167,13 @@ def player(kind: str, models: str, variables: Any, options: dict[str, Any], most
     answering = NetworkModel(GAME, judge, allowed) if models == "network" else AGENTS[models](GAME)
     make = single_player_view if kind == "SP" else two_player_view
     view = make(GAME, answering, allowed=allowed)
-    judging = against_models.judged(view) if models == "network" else evaluator(network, view)
-    return view, searcher(view, judging, most)
+
+    def judging(view: View) -> Evaluator:
+        return against_models.judged(view) if models == "network" else evaluator(network, view)
+
+    if trust is None or isinstance(view, SinglePlayerView):
+        return view, searcher(view, judging(view), most)
+    return view, searcher(view, against_models.trusting(view, judging(view.single), trust), most)
 
 
 def watcher(every: float = 60.0) -> Callable[[np.ndarray], None]:
@@ -199,7 +215,7 @@ def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespa
             if not budgets:
                 continue
             most = max(MOST, *budgets) if budgets[0] else 0
-            view, run = player(kind, models, variables, options, most)
+            view, run = player(kind, models, variables, options, most, arguments.trust)
             for budget in budgets:
                 began = time.perf_counter()
                 results = against_models.play(
@@ -220,6 +236,7 @@ def search(directory: Path, options: dict[str, Any], arguments: argparse.Namespa
                     "opponents": agent,
                     "noise": arguments.noise,
                     "temperature": arguments.temperature,
+                    "trust": arguments.trust if kind == "TP" else None,
                     "fair": arguments.fair,
                     "simulations": budget,
                     **against_models.shares(results),
@@ -253,7 +270,8 @@ def iterate(directory: Path, options: dict[str, Any], arguments: argparse.Namesp
         trainee = checkpoint.restore(newest, jax.eval_shape(lambda: trainee), identity=identity)
     kind, simulations = arguments.kinds[0], arguments.simulations[0]
     players = {
-        agent: player(kind, arguments.models or agent, variables, options, MOST) for agent in arguments.agents
+        agent: player(kind, arguments.models or agent, variables, options, MOST, arguments.trust)
+        for agent in arguments.agents
     }
     noise, temperature = jnp.float32(arguments.noise), jnp.float32(arguments.temperature)
     for number in range(first, arguments.iterations + 1):
@@ -360,6 +378,12 @@ def main() -> None:
     )
     parser.add_argument("--noise", type=float, default=0.25, help="the root noise's share of the priors")
     parser.add_argument("--temperature", type=float, default=1.0, help="of the network's priors")
+    parser.add_argument(
+        "--trust",
+        type=float,
+        help="TP-MCTS: the prior of the model's answer at the opponent's plies (default: as published, the "
+        "network's prior there, and its value)",
+    )
     parser.add_argument("--fair", action="store_true", help="searches know of no hidden items")
     parser.add_argument("--seed", type=int, default=7, help="of the games")
     parser.add_argument("--iterations", type=int, default=4)

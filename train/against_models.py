@@ -24,7 +24,7 @@ from games_jax.opponents import Model, row_of
 from jaxsearch import keys
 from jaxsearch.types import Evaluator, Search
 
-__all__ = ["Results", "Searched", "judged", "play", "shares"]
+__all__ = ["Results", "Searched", "judged", "play", "shares", "trusting"]
 
 
 class Searched(NamedTuple):
@@ -220,3 +220,34 @@ def judged(view: SinglePlayerView | TwoPlayerView) -> Evaluator:
         return jax.vmap(row_of)(memories.logits, seats), jax.vmap(row_of)(memories.values, seats)
 
     return evaluate
+
+
+def trusting(view: TwoPlayerView, evaluate: Evaluator, trust: float) -> Evaluator:
+    """For a two-player search that expects the opponent's model to be right, and looks out in case it is not.
+
+    The published TP-MCTS asks the network at the opponent's plies too: what would it do in the opponent's
+    place, and how well does the opponent stand? A network that has learnt to win against such opponents
+    answers both for a player like itself. Here the prior of the model's answer is `trust`, the rest is shared
+    by all allowed actions, and the value is the own player's at every ply: the state is that of the ply
+    before.
+
+    Args:
+        view: what is searched.
+        evaluate: of states of `view.single`, such as `evaluator(network, view.single)`.
+        trust: from 0 (any action is as likely) to below 1.
+
+    Raises:
+        ValueError: a `trust` out of range.
+    """
+    if not 0 <= trust < 1:
+        raise ValueError(f"trust is {trust}; expected a share of the prior from 0 to below 1.")
+
+    def evaluate_both(params: Any, key: jax.Array, states: Any) -> tuple[jax.Array, jax.Array]:
+        logits, values = evaluate(params, key, states.base)
+        allowed = jnp.sum(jax.vmap(view.legal_actions)(states), axis=-1, dtype=jnp.float32)
+        answer = jax.nn.one_hot(jax.vmap(view.expected)(states), view.num_actions)
+        theirs = jnp.log(trust * answer + (1 - trust) / jnp.maximum(allowed, 1)[:, None])
+        waits = jax.vmap(view.current_player)(states) == 1
+        return jnp.where(waits[:, None], theirs, logits), jnp.where(waits, -values, values)
+
+    return evaluate_both

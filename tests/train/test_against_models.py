@@ -11,6 +11,7 @@ from games_jax.opponents import FixedModel, GreedyModel, NetworkModel, RandomMod
 from games_jax.pommerman import Pommerman
 from train import against_models
 from train.networks import evaluator, make_network
+from train.pommerman_iterations import SMALL_NETWORK
 
 GAME = Pommerman(mode="one_v_one", max_steps=30)
 
@@ -147,3 +148,44 @@ def test_searched_games_come_to_an_end(make):
     assert set(np.unique(results.outcome)) <= {-1.0, 0.0, 1.0}
     assert np.all(results.steps <= GAME.max_steps)
     assert np.all(results.outcome[results.timed_out] == 0)
+
+
+def test_a_trusting_search_expects_the_models_answer_and_judges_from_its_own_side():
+    game = Pommerman(max_steps=30)
+    view = two_player_view(game, RandomModel(game), allowed=game.filtered_actions)
+    network = make_network("rise", view.single, **SMALL_NETWORK)
+    variables = network.init(jax.random.key(0))
+    single = evaluator(network, view.single)
+    evaluate = against_models.trusting(view, single, 0.7)
+
+    @jax.jit
+    def walk(key):
+        begin = lambda key: view.begin(game.init(key), 2, key)  # noqa: E731
+        states = jax.vmap(begin)(jax.random.split(key, 64))
+        halves = states._replace(mine=jnp.ones(64, jnp.int32))  # an action is stored
+        both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), states, halves)
+        mine = jax.vmap(lambda state: view.single.row(state.base, jnp.int32(2)))(both)
+        seats = jax.vmap(view.seat)(both)
+        legal = jax.vmap(view.legal_actions)(both)
+        asked = evaluate(variables, key, both)
+        return both, mine, seats, legal, asked, single(variables, key, both.base)
+
+    both, mine, seats, legal, (logits, values), (own_logits, own_values) = walk(jax.random.key(1))
+    np.testing.assert_allclose(logits[:64], own_logits[:64], rtol=1e-5)
+    np.testing.assert_allclose(values, np.where(np.arange(128) < 64, own_values, -own_values), rtol=1e-5)
+    np.testing.assert_array_equal(mine[:64], legal[:64])
+    # Agent 3 is the first of the others of agent 2, agent 0 the second.
+    answers = np.asarray(both.base.answers)[np.arange(64, 128), (seats[64:] - 3) % 4]
+    priors = np.where(legal[64:], np.exp(logits[64:]), 0)
+    count = legal[64:].sum(axis=-1)
+    usual = legal[64:][np.arange(64), answers]
+    assert usual.any()
+    rows = np.flatnonzero(usual)
+    np.testing.assert_allclose(priors[rows].sum(axis=-1), 1, rtol=1e-5)
+    np.testing.assert_allclose(priors[rows, answers[rows]], 0.7 + 0.3 / count[rows], rtol=1e-5)
+
+
+def test_trust_is_a_share():
+    view = two_player_view(GAME, FixedModel())
+    with pytest.raises(ValueError, match=r"trust is 1\.0; expected a share"):
+        against_models.trusting(view, lambda *_: None, 1.0)
