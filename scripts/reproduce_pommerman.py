@@ -278,13 +278,14 @@ def iterate(directory: Path, options: dict[str, Any], arguments: argparse.Namesp
         file = checkpoints / f"games_{number}.npz"
         if not file.exists():
             found, rows = [], []
-            for agent, (view, run) in players.items():
+            for place, (agent, (view, run)) in enumerate(players.items()):
+                key = jax.random.fold_in(jax.random.key(arguments.seed), number)
                 results = against_models.play(
                     view,
                     run,
                     (trainee.variables, jnp.int32(simulations), noise, temperature),
                     AGENTS[agent](GAME),
-                    jax.random.fold_in(jax.random.key(arguments.seed), number),
+                    jax.random.fold_in(key, place),  # other boards for each
                     games=arguments.games // len(players),
                     lanes=arguments.lanes,
                     record=True,
@@ -294,10 +295,9 @@ def iterate(directory: Path, options: dict[str, Any], arguments: argparse.Namesp
                 told = {"iteration": number, "search": kind, "opponents": agent, "simulations": simulations}
                 rows.append({**told, **against_models.shares(results)})
                 print(json.dumps({**rows[-1], "seconds": time.perf_counter() - began}), flush=True)
+            note(directory / "iterations.jsonl", number, rows)
             file.parent.mkdir(parents=True, exist_ok=True)
             iterations.save(file, iterations.join(found))
-            with (directory / "iterations.jsonl").open("a") as lines:
-                lines.writelines(json.dumps(row) + "\n" for row in rows)
         if number == arguments.iterations:
             return
         recent = range(max(0, number - KEPT_ITERATIONS + 1), number + 1)
@@ -314,6 +314,15 @@ def iterate(directory: Path, options: dict[str, Any], arguments: argparse.Namesp
             iteration=number + 1,
             seconds=time.perf_counter() - began,
         )
+
+
+def note(path: Path, number: int, rows: list[dict[str, Any]]) -> None:
+    """Writes the results of an iteration in place of what a run that was killed has left of it."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    lines = [line for line in lines if json.loads(line)["iteration"] != number]
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(f"{line}\n" for line in [*lines, *map(json.dumps, rows)]))
+    partial.rename(path)
 
 
 def report(path: Path, row: dict[str, Any]) -> None:
@@ -357,10 +366,14 @@ def main() -> None:
     parser.add_argument("--dir", type=Path, default=Path("runs/pommerman"))
     parser.add_argument("--samples", type=int, default=1_000_000, help="positions to learn from")
     parser.add_argument("--steps", type=int, default=8000, help="gradient steps of 256 positions")
-    parser.add_argument("--simulations", type=int, nargs="+", default=[0, 50, 100, 250])
+    parser.add_argument(
+        "--simulations", type=int, nargs="+", help="default: 0 50 100 250; of iterations one number, 50"
+    )
     parser.add_argument("--games", type=int, default=200)
     parser.add_argument("--lanes", type=int, default=32, help="games searched at a time")
-    parser.add_argument("--kinds", nargs="+", choices=("SP", "TP"), default=["SP", "TP"])
+    parser.add_argument(
+        "--kinds", nargs="+", choices=("SP", "TP"), help="default: both; of iterations one, SP"
+    )
     parser.add_argument(
         "--agents",
         nargs="+",
@@ -395,6 +408,13 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.games < len(arguments.agents):
         parser.error(f"--games {arguments.games} is fewer than the {len(arguments.agents)} --agents")
+    if arguments.trust is not None and not 0 <= arguments.trust < 1:
+        parser.error(f"--trust {arguments.trust} is no share from 0 to below 1")
+    learns = arguments.what == "iterate"
+    arguments.simulations = arguments.simulations or ([50] if learns else [0, 50, 100, 250])
+    arguments.kinds = arguments.kinds or (["SP"] if learns else ["SP", "TP"])
+    if learns and (len(arguments.simulations), len(arguments.kinds)) != (1, 1):
+        parser.error("iterate learns from one kind of search; give one of --kinds and one of --simulations")
     start_jax()
     options: dict[str, Any] = {} if arguments.full else iterations.SMALL_NETWORK
     if arguments.what == "learn":

@@ -110,11 +110,11 @@ def play(
         rows = np.full(lanes, games, np.int32)  # past the last game where a lane has none
         rows[: len(left)] = left
         width = next(width for width in widths if width >= len(left))
-        states, search_keys = _take(now, rows[:width])
-        action, weights = _search(view, search, told, params, states, search_keys)
+        states, row_keys = _take(now, rows)
+        action, weights = _search(search, width, params, *_begin(view, told, states, row_keys))
         now = _advance(view.game, opponent, now, rows, np.resize(np.asarray(action), lanes))
         if record:
-            seen = jax.tree.map(np.asarray, Searched(states, weights, rows[:width]))
+            seen = jax.tree.map(np.asarray, Searched(states, weights, rows))
             parts.append(jax.tree.map(operator.itemgetter(slice(len(left))), seen))
     outcome, steps = np.asarray(now.outcome), np.asarray(now.steps)
     searched = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts) if record else None
@@ -135,8 +135,8 @@ def _start(game: Any, opponent: Model, key: jax.Array, games: int) -> _Games:
     )
 
 
-# Three programs and not one: the search, which takes longest to compile, is the only one that there is for
-# two numbers of lanes, and it does not depend on the number of games.
+# Programs of their own: what takes long to compile does not depend on the number of games, and only the
+# search is there for two numbers of lanes.
 
 
 @jax.jit
@@ -148,19 +148,25 @@ def _take(now: _Games, rows: jax.Array) -> tuple[Any, jax.Array]:
     )
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _search(
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _begin(
     view: SinglePlayerView | TwoPlayerView,
-    search: Search,
     told: Callable[[Any], Any] | None,
-    params: Any,
     states: Any,
     row_keys: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """The agent's actions, int32 `[W]`, and the searches' targets, `[W, A]`."""
+) -> tuple[Any, jax.Array]:
+    """The views to search, with models of their own, and the keys of the searches."""
     begin_keys, search_keys = keys.split(row_keys)
     states = states if told is None else jax.vmap(told)(states)
-    out = search(search_keys, jax.vmap(view.begin, (0, None, 0))(states, 0, begin_keys), params)
+    return jax.vmap(view.begin, (0, None, 0))(states, 0, begin_keys), search_keys
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _search(
+    search: Search, width: int, params: Any, roots: Any, search_keys: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The agent's actions in the first `width` games, int32 `[width]`, and the targets, `[width, A]`."""
+    out = search(search_keys[:width], jax.tree.map(lambda leaf: leaf[:width], roots), params)
     return out.action, out.weights
 
 
