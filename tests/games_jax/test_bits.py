@@ -65,6 +65,20 @@ def test_logic_is_that_of_integers(board, other):
     assert [as_int(board) for board in bits.compute_once(x, y)] == [a, b]
 
 
+def test_a_tree_computed_once_is_the_same_to_the_last_bit():
+    tree = {
+        "words": (jnp.asarray([0, 1, 2**32 - 1], jnp.uint32),),
+        "numbers": jnp.asarray([-(2**31), -1, 2**31 - 1], jnp.int32),
+        "values": jnp.asarray([-0.0, 1e-45, np.nan], jnp.float32),
+        "flags": jnp.asarray([True, False, True]),
+    }
+    once = jax.jit(jax.vmap(bits.compute_tree_once))(tree)
+    assert jax.tree.structure(once) == jax.tree.structure(tree)
+    for kept, given_ in zip(jax.tree.leaves(once), jax.tree.leaves(tree), strict=True):
+        assert kept.dtype == given_.dtype
+        assert np.asarray(kept).tobytes() == np.asarray(given_).tobytes()
+
+
 @pytest.mark.parametrize(("words", "width"), SHAPES)
 def test_single_bits_and_those_off_the_board(words, width):
     size = words * width
